@@ -1,0 +1,35 @@
+"""labkit: learn PyTorch by building it.
+
+`import labkit` is cheap on purpose: no torch, no NumPy. Every name below is loaded when it is first used,
+so `labkit.check`, `labkit.tensor` and `labkit.nn.Linear` cost what they need and no more.
+"""
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_MODULES = ("autograd", "compat", "cuda", "data", "datasets", "mine", "nn", "ops", "optim", "simt", "viz")
+_GRADER = {"check": "labkit.grade.check"}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a submodule, a grader function, or an engine name (`labkit.softmax`, `labkit.tensor`, …)."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    if name in _MODULES:
+        return importlib.import_module(f"labkit.{name}")
+    if name in _GRADER:
+        value = getattr(importlib.import_module(_GRADER[name]), name)
+    else:
+        engine = importlib.import_module("labkit.engine")
+        if not hasattr(engine, name):
+            raise AttributeError(f"labkit has no name {name!r}")
+        value = getattr(engine, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    engine = importlib.import_module("labkit.engine")
+    return sorted({*_MODULES, *_GRADER, *engine.__all__, "__version__"})
