@@ -1,0 +1,192 @@
+"""The words in which an exercise is declared.
+
+An exercise is data: cases, an oracle, mistakes, hints, rules. The check, the audit and the cohort report
+all read the same declaration. Five kinds:
+
+    Implement   write a function or a class that agrees with torch
+    Predict     say what will happen before running it
+    Fix         name the fault in broken code, and mend it
+    Measure     run an experiment and answer from it
+    WriteTest   write a test; it is judged by the planted bugs it catches
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+Engine = Literal["torch", "labkit", "numpy", "python"]
+
+
+class Draw:
+    """Seeded inputs for one case. Arrays are NumPy's; the grader hands them over in the exercise's engine."""
+
+    def __init__(self, seed: int, dtype: str) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.dtype = np.dtype(dtype)
+
+    def normal(self, *shape: int) -> np.ndarray:
+        return self.rng.standard_normal(shape).astype(self.dtype)
+
+    def uniform(self, low: float, high: float, *shape: int) -> np.ndarray:
+        return self.rng.uniform(low, high, shape).astype(self.dtype)
+
+    def integers(self, low: int, high: int, *shape: int) -> np.ndarray:
+        """int64 values in [low, high)."""
+        return self.rng.integers(low, high, shape)
+
+    def bools(self, *shape: int, share: float = 0.5) -> np.ndarray:
+        return self.rng.random(shape) < share
+
+    def strided(self, *shape: int) -> np.ndarray:
+        """Normal values, every second element of a longer last axis: right shape, not contiguous."""
+        return self.normal(*shape[:-1], 2 * shape[-1])[..., ::2]
+
+    def transposed(self, *shape: int) -> np.ndarray:
+        """Normal values in column-major order: right shape, not contiguous from two axes on."""
+        return self.normal(*shape[::-1]).transpose()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One named set of inputs: `make(draw)` returns them by name, in the order the answer takes them.
+
+    Extreme cases (huge values, empty axes, all-masked rows) are judged last, after the ordinary ones agree.
+    """
+
+    name: str
+    make: Callable[[Draw], Mapping[str, Any]]
+    extreme: bool = False
+
+    def inputs(self, exercise_id: str, dtype: str) -> dict[str, Any]:
+        """Fresh inputs, the same on every call: the seed is a checksum of the two names."""
+        return dict(self.make(Draw(zlib.crc32(f"{exercise_id}/{self.name}".encode()), dtype)))
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong answer people really give, and the sentence a good teacher would say about it.
+
+    `wrong` is a whole wrong answer: a function or class (Implement, Fix, WriteTest), the items answered
+    wrongly (Predict), or a value (Measure). `when` may recognize a measured value by more than equality.
+    """
+
+    name: str
+    says: str
+    wrong: Any
+    when: Callable[[Any], bool] | None = None
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What an answer may use. Names are bare: "softmax" covers torch.softmax, x.softmax and F.softmax.
+
+    forbids    operations that are the thing asked for
+    allows     if given, the only operations that may be called (operators and indexing are always allowed)
+    loops      whether `for`, `while` and comprehensions may appear
+    max_ops    most tensor operations that one call may make, judged as cost
+    """
+
+    forbids: tuple[str, ...] = ()
+    allows: tuple[str, ...] | None = None
+    loops: bool = True
+    max_ops: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exercise:
+    """What every kind has: who it is, how long it takes, and what to say.
+
+    `passed` is the one sentence worth knowing that a pass ends with. `lint` excuses the audit's rules on
+    test data, each with its reason.
+    """
+
+    id: str
+    title: str
+    minutes: int
+    level: int
+    hints: tuple[str, str, str]
+    mistakes: Sequence[Mistake]
+    passed: str
+    needs: tuple[str, ...] = ()
+    lint: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def week(self) -> int:
+        return int(self.id[1:3])
+
+    @property
+    def kind(self) -> str:
+        return type(self).__name__
+
+
+@dataclass(frozen=True, kw_only=True)
+class Implement(Exercise):
+    """A function or class that must agree with `oracle` on every case, in value and gradient.
+
+    use       how an answer is exercised, `use(answer, *inputs)`; a plain call unless given
+    grads     names of the inputs whose gradients are compared
+    vjp       the answer returns (value, backward) and backward(g) returns one gradient per name in `grads`
+    memory    "fresh": the output must not share memory with an input; "view": it must; "any": either
+    changes   names of the inputs that the answer is meant to change in place
+    reduces   how many terms are summed into one output value, for the tolerance; the largest input if absent
+    """
+
+    cases: Sequence[Case]
+    oracle: Callable[..., Any]
+    use: Callable[..., Any] | None = None
+    engine: Engine = "torch"
+    dtype: str = "float32"
+    grads: tuple[str, ...] = ()
+    vjp: bool = False
+    memory: Literal["fresh", "view", "any"] = "fresh"
+    changes: tuple[str, ...] = ()
+    reduces: int | None = None
+    rules: Rules = Rules()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fix(Implement):
+    """Broken code to name and mend. `menu` maps each possible fault to what to say if it is chosen wrongly."""
+
+    broken: Callable[..., Any]
+    fault: str
+    menu: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One question of a prediction; the truth is computed when it is asked for, by running it."""
+
+    question: str
+    truth: Callable[[], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predict(Exercise):
+    """Questions answered before running anything. The first answers are remembered for calibration."""
+
+    items: Mapping[str, Item]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure(Exercise):
+    """A value read off an experiment. `accept` returns None if it is right, else a sentence."""
+
+    accept: Callable[[Any], str | None]
+    answer_type: type | tuple[type, ...] = (int, float)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteTest(Exercise):
+    """A test function `test(implementation)`: silent for every one in `good`, an AssertionError for each bug.
+
+    `bugs` maps a name to (what the bug does, an implementation that has it).
+    """
+
+    good: Sequence[Callable[..., Any]]
+    bugs: Mapping[str, tuple[str, Callable[..., Any]]]
