@@ -3,10 +3,11 @@
 import numpy as np
 
 
-def attention(
-    q, k, v, mask, drop, scale, is_causal
-):  # (..., T, D) (..., S, D) (..., S, E) -> y (..., T, E), p (..., T, S)
-    """softmax(q k' * scale + mask) v. A bool mask keeps True, a float mask is added; `drop` multiplies the weights."""
+def attention(q, k, v, mask, drop, scale, is_causal):  # (..., T, D) (..., S, D) (..., S, E) -> y, p
+    """y = p v (..., T, E) with p = softmax(scale q k' + mask) (..., T, S).
+
+    A bool mask keeps the scores where it is True, a float mask is added; `drop` multiplies p (dropout).
+    """
     scores = (q @ k.swapaxes(-1, -2)) * scale
     if is_causal:
         scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)

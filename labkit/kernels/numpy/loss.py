@@ -6,8 +6,8 @@
 import numpy as np
 
 
-def nll_loss(x, target, w, ignore_index, label_smoothing, reduction):  # (N, C) (N,) (C,) -> loss, gx (N, C)
-    """-w[t] x[t] per row, ignored rows count nothing; smoothing moves a share of the target onto every class."""
+def nll_loss(x, target, w, ignore_index, label_smoothing, reduction):  # -> loss, gx (N, C)
+    """-w[t] x[t] per row, 0 for ignored rows; smoothing spreads a share of the target over all classes."""
     N, C = x.shape
     kept = target != ignore_index
     t = np.where(kept, target, 0)
@@ -23,9 +23,7 @@ def nll_loss(x, target, w, ignore_index, label_smoothing, reduction):  # (N, C) 
     return loss.sum() / total, gx / total
 
 
-def cross_entropy(
-    x, target, w, ignore_index, label_smoothing, reduction
-):  # (N, C) (N,) (C,) -> loss, gx (N, C)
+def cross_entropy(x, target, w, ignore_index, label_smoothing, reduction):  # -> loss, gx (N, C)
     """nll_loss of log_softmax(x); d/dx adds the softmax times what each row received."""
     logp = x - x.max(1, keepdims=True, initial=-np.inf)
     logp = logp - np.log(np.exp(logp).sum(1, keepdims=True))

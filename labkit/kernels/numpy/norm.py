@@ -1,7 +1,7 @@
-"""Normalization. Rows (N, C) for layer and RMS norm, channels (N, C, S) for batch norm; `w` and `b` may be None.
+"""Normalization: of rows (N, C), or of channels (N, C, S) for batch norm. `w` and `b` may be None.
 
-With n = (x - mean) * rstd the gradient of a normalized row is rstd * (gn - mean(gn) - n * mean(gn * n)): what the
-mean and the variance depend on is taken away again.
+With n = (x - mean) * rstd the gradient of x is rstd * (gn - mean(gn) - n * mean(gn * n)): the two parts that
+the mean and the variance carry are taken away again.
 """
 
 import numpy as np

@@ -14,9 +14,7 @@ def _windows(x, size, stride, padding, dilation, out, fill):  # -> (N, C, OH, OW
     return v[:, :, : out[0], : out[1]]
 
 
-def max_pool2d(
-    x, size, stride, padding, dilation, out
-):  # -> y, indices (N, C, OH, OW) into the flat H * W plane
+def max_pool2d(x, size, stride, padding, dilation, out):  # -> y, indices into the flat H * W plane
     H, W = x.shape[2:]
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     v = _windows(x, size, stride, padding, dilation, out, lowest)

@@ -1,7 +1,7 @@
 """Recurrent layers over a whole sequence, one layer and direction: x (T, N, I), states (N, H).
 
-One product handles the inputs of all steps, one product per step the recurrence. Backward walks the steps in reverse
-and collects the gradients of the pre-activations; each weight gradient is then a single product over all steps.
+One product handles the inputs of all steps, one product per step the recurrence. Backward walks the steps in
+reverse and collects the gradients of the pre-activations; each weight gradient is then a single product.
 """
 
 import numpy as np
@@ -17,9 +17,7 @@ def _inputs(x, w_ih, b):  # (T, N, I) (K*H, I) -> (T, N, K*H)
     return y if b is None else y + b
 
 
-def _flat_grads(
-    ga, gr, x, h_prev, w_ih
-):  # gradients of the input side and of the recurrent side, (T, N, K*H) each
+def _flat_grads(ga, gr, x, h_prev, w_ih):  # ga, gr: input and recurrent side, (T, N, K*H)
     ga2, gr2 = ga.reshape(-1, ga.shape[2]), gr.reshape(-1, gr.shape[2])
     gx = (ga2 @ w_ih).reshape(x.shape)
     gw_ih, gw_hh = ga2.T @ x.reshape(-1, x.shape[2]), gr2.T @ h_prev.reshape(-1, h_prev.shape[2])
@@ -50,18 +48,13 @@ def rnn_grad(g, x, h0, w_ih, w_hh, y, nonlinearity):  # -> gx, gh0, gw_ih, gw_hh
 
 
 def lstm(x, h0, c0, w_ih, w_hh, b_ih, b_hh):  # -> y (T, N, H), c (T, N, H), gates i f g o (T, N, 4H)
-    H = h0.shape[1]
     gates = _inputs(x, w_ih, None if b_ih is None else b_ih + b_hh)
-    y, c = np.empty((2, *x.shape[:2], H), gates.dtype)
+    y, c = np.empty((2, *x.shape[:2], h0.shape[1]), gates.dtype)
     h, cell = h0, c0
     for t in range(len(x)):
         a = gates[t] + h @ w_hh.T
-        i, f, g, o = (
-            _sigmoid(a[:, :H]),
-            _sigmoid(a[:, H : 2 * H]),
-            np.tanh(a[:, 2 * H : 3 * H]),
-            _sigmoid(a[:, 3 * H :]),
-        )
+        i, f, g, o = np.split(a, 4, 1)
+        i, f, g, o = _sigmoid(i), _sigmoid(f), np.tanh(g), _sigmoid(o)
         cell = c[t] = f * cell + i * g
         h = y[t] = o * np.tanh(cell)
         gates[t] = np.concatenate((i, f, g, o), 1)

@@ -35,9 +35,7 @@ def pad_taps(size, before, after, mode):  # -> index, weight (size + before + af
     return i[:, None], np.ones((len(i), 1))
 
 
-def nearest_taps(
-    size, out, scale, exact
-):  # -> index, weight (out, 1); float32 arithmetic decides ties as torch does
+def nearest_taps(size, out, scale, exact):  # -> index, weight (out, 1); float32, as torch rounds
     o = np.arange(out, dtype=np.float32) + np.float32(0.5 if exact else 0)
     i = np.minimum((o * np.float32(scale)).astype(np.int64), size - 1)
     return i[:, None], np.ones((out, 1))
