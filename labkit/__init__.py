@@ -9,8 +9,22 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_MODULES = ("autograd", "compat", "cuda", "data", "datasets", "mine", "nn", "ops", "optim", "simt", "viz")
-_GRADER = {"check": "labkit.grade.check"}
+_MODULES = (
+    "autograd",
+    "backends",
+    "compat",
+    "cuda",
+    "data",
+    "datasets",
+    "dtypes",
+    "mine",
+    "nn",
+    "ops",
+    "optim",
+    "simt",
+    "viz",
+)
+_GRADER = {"check": "labkit.grade.check", "case": "labkit.grade.check", "traceback": "labkit.grade.check"}
 
 
 def __getattr__(name: str) -> Any:
