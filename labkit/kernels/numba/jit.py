@@ -1,0 +1,100 @@
+"""How a kernel is compiled: `@kernel` for the loops, `@scalar` for the functions inside them, `@fast` in front.
+
+A kernel file has private loops (`@kernel`) over contiguous float32 arrays and, under the same name as in `numpy/`,
+the public function (`@fast`) that allocates the output and calls the loop.
+"""
+
+import functools
+import importlib
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+
+from labkit.kernels.numba import threads
+
+# What the compiler may assume. "reassoc" lets it keep eight partial sums, "contract" lets it fuse a multiply and an
+# add. Not the whole of fastmath: "nnan" and "ninf" would make every answer about NaN and inf arbitrary.
+_FASTMATH = {"reassoc", "contract"}
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+def _drop_stale_cache() -> None:
+    """Numba's disk cache watches the file of a kernel, not the files it calls: forget kernels older than those."""
+    folder = Path(__file__).parent
+    changed = max((folder / name).stat().st_mtime for name in ("jit.py", "scalar.py"))
+    for entry in folder.glob("__pycache__/*.nbi"):
+        if entry.stat().st_mtime < changed:
+            entry.unlink(missing_ok=True)
+
+
+_drop_stale_cache()
+threads.start()
+
+
+def scalar(fn: Callable) -> Callable:
+    """A function of numbers, put into the loop that calls it. No "reassoc": `x - n * a - n * b` is meant as written."""
+    return numba.njit(
+        fn, fastmath={"contract"}, error_model="numpy", nogil=True, inline="never", forceinline=True
+    )
+
+
+class kernel:
+    """A loop over arrays, compiled twice: with `prange` as a plain loop, and spread over threads.
+
+    A parallel region costs some ten microseconds, so it is used when the first argument has `grain` elements or more.
+    `error_model="numpy"` matters most: Python's check for a zero divisor is a branch that stops vectorization.
+    """
+
+    def __init__(self, grain: int | None = 40_000) -> None:
+        self.grain = grain
+
+    def __call__(self, fn: Callable) -> Callable:
+        options = {"fastmath": _FASTMATH, "error_model": "numpy", "cache": True, "nogil": True}
+        serial = numba.njit(fn, **options)
+        if self.grain is None:
+            return serial
+        # The disk cache tells kernels apart by name and line only, so the second one needs a name of its own.
+        twin = types.FunctionType(fn.__code__, fn.__globals__, fn.__name__ + "_parallel", fn.__defaults__)
+        twin.__qualname__ = twin.__name__
+        parallel, grain = numba.njit(twin, parallel=True, **options), self.grain
+
+        @functools.wraps(fn)
+        def run(first: np.ndarray, *rest: Any) -> Any:
+            return (parallel if first.size >= grain and threads.count() > 1 else serial)(first, *rest)
+
+        run.serial, run.parallel = serial, parallel  # type: ignore[attr-defined]
+        return run
+
+
+def fast(fn: Callable) -> Callable:
+    """Send the call to `fn` if all floating arrays are float32, else to the kernel of the same name in `numpy/`.
+
+    Arrays reach `fn` contiguous and writable, so each loop is compiled for one layout only: others are copied, or, if
+    the kernel writes into its arguments (its name ends in `_`), left to NumPy. `call.reference` is that kernel.
+    """
+    in_place = fn.__name__.endswith("_")
+    module = fn.__module__.rpartition(".")[2]
+    reference = getattr(importlib.import_module(f"labkit.kernels.numpy.{module}"), fn.__name__)
+
+    @functools.wraps(fn)
+    def call(*args: Any) -> Any:
+        ready = []
+        for a in args:
+            if isinstance(a, np.ndarray):
+                if a.dtype is not _FLOAT32 and a.dtype.kind not in "iub":
+                    return reference(*args)
+                flags = a.flags
+                if not (flags.c_contiguous and flags.writeable):
+                    if in_place:
+                        return reference(*args)
+                    a = a.copy("C")
+            ready.append(a)
+        return fn(*ready)
+
+    call.reference = reference  # type: ignore[attr-defined]
+    return call
