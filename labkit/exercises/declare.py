@@ -68,6 +68,13 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Raises:
+    """What an oracle returns where the right answer is to raise: `Raises(ValueError)`."""
+
+    kind: type[BaseException]
+
+
+@dataclass(frozen=True)
 class Mistake:
     """A wrong answer people really give, and the sentence a good teacher would say about it.
 
@@ -151,7 +158,7 @@ class Implement(Exercise):
 
 @dataclass(frozen=True, kw_only=True)
 class Fix(Implement):
-    """Broken code to name and mend. `menu` maps each possible fault to what to say if it is chosen wrongly."""
+    """Broken code to name and mend. `menu` maps each possible fault to what to say if it is not the one."""
 
     broken: Callable[..., Any]
     fault: str

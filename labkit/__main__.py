@@ -1,0 +1,67 @@
+"""The command line: `python -m labkit check`, and every `make` target through it.
+
+Each command is a function `main(argv)` in a module of its own, imported only when it is asked for.
+"""
+
+import importlib
+import os
+import sys
+
+COMMANDS = {
+    "lab": ("labkit.lab", "open the course in JupyterLab"),
+    "check": ("labkit.grade.selfcheck", "grade your notebooks from scratch"),
+    "watch": ("labkit.grade.watch", "grade a notebook each time it is saved"),
+    "hint": ("labkit.grade.hint", "the next hint for an exercise"),
+    "solution": ("labkit.grade.solution", "the solution of an exercise, after you passed it"),
+    "reset": ("labkit.book.reset", "put an exercise back to its beginning; your text is backed up"),
+    "progress": ("labkit.grade.progress", "what you have done, here and as a page"),
+    "update": ("labkit.book.update", "merge a new release into your notebooks; backup first"),
+    "doctor": ("labkit.doctor", "is everything installed and working?"),
+    "build": ("labkit.book.build", "regenerate the notebooks from their sources"),
+    "import": ("labkit.book.importer", "bring an edited solution notebook back to its source"),
+    "solutions": ("labkit.grade.solutions", "run every solution notebook, outputs compared"),
+    "audit": ("labkit.grade.audit", "prove the grader: every mistake is caught by name"),
+    "bench": ("labkit.bench", "measure labkit beside torch"),
+    "warm": ("labkit.kernels.warm", "compile the kernels once, so that no lesson waits for it"),
+    "merge-driver": ("labkit.book.driver", "what git calls to merge notebooks"),
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    argv = sys.argv[1:] if argv is None else argv
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        return _usage()
+    if argv[0] not in COMMANDS:
+        print(f"labkit has no command {argv[0]!r}.\n", file=sys.stderr)
+        return _usage() or 2
+    try:
+        return int(importlib.import_module(COMMANDS[argv[0]][0]).main(argv[1:]) or 0)
+    except KeyboardInterrupt:
+        print("\nStopped.", file=sys.stderr)
+        return 130
+    except Exception as error:
+        if os.environ.get("LABKIT_DEBUG"):
+            raise
+        print(_explain(error), file=sys.stderr)
+        return 2
+
+
+def _usage() -> int:
+    print("python -m labkit COMMAND\n")
+    for name, (_, words) in COMMANDS.items():
+        print(f"  {name:13} {words}")
+    return 0
+
+
+def _explain(error: Exception) -> str:
+    """What happened and what to do, without a stack trace."""
+    what = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    if isinstance(error, ModuleNotFoundError):
+        return f"{what}.\nThe environment is not complete. Run `make doctor`; it says what to install."
+    if isinstance(error, PermissionError):
+        return f"No permission: {error.filename}.\nMake the course folder writable, or move it to your home folder."
+    return f"{what}\nRun with LABKIT_DEBUG=1 to see where this happened."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

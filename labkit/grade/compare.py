@@ -1,0 +1,262 @@
+"""Yours against torch's. Type and shape and dtype come before values, because NumPy would broadcast.
+
+The tolerance is `16 eps sqrt(n)`: eps is the spacing of the dtype, n the number of terms summed into one
+value, and errors are relative to the larger of the value itself and the typical (root mean square) value.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from labkit.exercises.declare import Engine
+
+_TENSOR_NAMES = {"torch": "a torch tensor", "labkit": "a labkit tensor", "numpy": "a NumPy array"}
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One array or plain value of an output. `kind` says which library it came from."""
+
+    kind: str  # "torch", "labkit", "numpy" or "python"
+    value: Any
+    dtype: str = ""
+
+    @property
+    def is_array(self) -> bool:
+        return self.kind != "python"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first way in which two outputs differ."""
+
+    status: str  # "type", "shape", "dtype" or "values"
+    headline: str
+    lines: tuple[str, ...] = ()
+    yours: np.ndarray | None = None
+    theirs: np.ndarray | None = None
+
+
+def is_torch(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def is_labkit(value: Any) -> bool:
+    tensor = sys.modules.get("labkit.tensor")
+    return tensor is not None and isinstance(value, tensor.Tensor)
+
+
+def leaf(value: Any) -> Leaf:
+    """Take one value out of its library, keeping which library and dtype it had."""
+    if is_torch(value):
+        plain = value.detach().resolve_neg().resolve_conj()
+        dtype = str(value.dtype).removeprefix("torch.")
+        return Leaf("torch", (plain.float() if dtype == "bfloat16" else plain).cpu().numpy(), dtype)
+    if is_labkit(value):
+        array = np.asarray(value.detach().numpy())
+        return Leaf("labkit", array, array.dtype.name)
+    if isinstance(value, np.ndarray | np.generic):
+        return Leaf("numpy", np.asarray(value), value.dtype.name)
+    return Leaf("python", value, type(value).__name__)
+
+
+def flatten(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Walk tuples, lists and dicts; yield (path, leaf) in order, and for a container its kind and size."""
+    if isinstance(value, dict):
+        yield path, ("dict", tuple(value))
+        for key, item in value.items():
+            yield from flatten(item, f"{path}[{key!r}]")
+    elif isinstance(value, tuple | list):
+        yield path, ("tuple" if isinstance(value, tuple) else "list", len(value))
+        for index, item in enumerate(value):
+            yield from flatten(item, f"{path}[{index}]")
+    else:
+        yield path, leaf(value)
+
+
+def tolerance(dtype: str, terms: int) -> float:
+    """16 eps sqrt(terms) for floating dtypes, 0 for integers and booleans."""
+    if dtype == "bfloat16":
+        eps = 2.0**-8
+    elif dtype == "float":
+        eps = float(np.finfo(np.float64).eps)
+    elif dtype.startswith("float"):
+        eps = float(np.finfo(dtype).eps)
+    else:
+        return 0.0
+    return 16 * eps * math.sqrt(max(terms, 1))
+
+
+def wrong_values(yours: np.ndarray, theirs: np.ndarray, tol: float) -> np.ndarray:
+    """Which elements differ by more than the tolerance. NaN equals NaN; infinities must match."""
+    if tol == 0.0:
+        return yours != theirs
+    a, b = yours.astype(np.float64), theirs.astype(np.float64)
+    finite = np.isfinite(a) & np.isfinite(b)
+    typical = math.sqrt(float(np.mean(np.square(b[np.isfinite(b)])))) if np.isfinite(b).any() else 0.0
+    with np.errstate(invalid="ignore", over="ignore"):
+        close = np.abs(a - b) <= tol * np.maximum(np.abs(b), typical)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    return np.asarray(~np.where(finite, close, same))
+
+
+def compare(yours: Any, theirs: Any, engine: Engine, terms: int) -> Difference | None:
+    """The first difference between an answer's output and the oracle's, or None."""
+    mine, truth = list(flatten(yours)), list(flatten(theirs))
+    for stage in (_compare_type, _compare_shape, _compare_dtype, _compare_values):
+        for (path, expected), (_, given) in zip(truth, mine, strict=False):
+            difference = stage(_place(path), given, expected, engine, terms)
+            if difference:
+                return difference
+    return None
+
+
+def same(a: Any, b: Any, terms: int = 1) -> bool:
+    """Whether two outputs cannot be told apart: same libraries, shapes, dtypes and, to tolerance, values."""
+    left, right = list(flatten(a)), list(flatten(b))
+    if len(left) != len(right):
+        return False
+    return all(_same_leaf(x, y, terms) for (_, x), (_, y) in zip(left, right, strict=True))
+
+
+def _same_leaf(x: Any, y: Any, terms: int) -> bool:
+    if not (isinstance(x, Leaf) and isinstance(y, Leaf)):
+        return bool(x == y)
+    if (x.kind, x.dtype) != (y.kind, y.dtype):
+        return False
+    if not x.is_array:
+        return x.value is y.value or bool(x.value == y.value)
+    if x.value.shape != y.value.shape:
+        return False
+    return not wrong_values(x.value, y.value, tolerance(x.dtype, terms)).any()
+
+
+def _place(path: str) -> str:
+    return f"output{path}" if path else "the output"
+
+
+def _compare_type(place: str, given: Any, expected: Any, engine: Engine, terms: int) -> Difference | None:
+    if isinstance(expected, tuple) or isinstance(given, tuple):
+        return None if given == expected else Difference("type", _container_words(place, given, expected))
+    if expected.is_array:
+        wanted = engine if engine != "python" else "torch"
+        if given.kind == wanted or (
+            wanted == "numpy" and given.kind == "python" and expected.value.ndim == 0
+        ):
+            return None
+        return Difference("type", f"{place} is {_type_words(given)}; {_TENSOR_NAMES[wanted]} is wanted.")
+    if given.is_array:
+        return Difference("type", f"{place} is {_type_words(given)}; {_type_words(expected)} is wanted.")
+    numbers = (int, float)
+    both_numbers = isinstance(given.value, numbers) and isinstance(expected.value, numbers)
+    bools = isinstance(given.value, bool) + isinstance(expected.value, bool)
+    if type(given.value) is type(expected.value) or (both_numbers and not bools):
+        return None
+    return Difference("type", f"{place} is {_type_words(given)}; {_type_words(expected)} is wanted.")
+
+
+def _container_words(place: str, given: Any, expected: Any) -> str:
+    def words(item: Any) -> str:
+        if isinstance(item, Leaf):
+            return _type_words(item)
+        kind, content = item
+        if kind == "dict":
+            return "a dict with keys " + ", ".join(map(repr, content))
+        return f"a {kind} of {content}"
+
+    return f"{place} is {words(given)}; {words(expected)} is wanted."
+
+
+def _type_words(item: Leaf) -> str:
+    if item.value is None:
+        return "None"
+    if item.is_array:
+        return _TENSOR_NAMES[item.kind]
+    article = "an" if item.dtype[0] in "aeiou" else "a"
+    return f"{article} {item.dtype}"
+
+
+def _compare_shape(place: str, given: Any, expected: Any, engine: Engine, terms: int) -> Difference | None:
+    if isinstance(expected, tuple) or not expected.is_array:
+        return None
+    mine, truth = np.shape(given.value), expected.value.shape
+    if mine == truth:
+        return None
+    return Difference("shape", f"{place} has shape {mine}; torch's has shape {truth}.")
+
+
+def _compare_dtype(place: str, given: Any, expected: Any, engine: Engine, terms: int) -> Difference | None:
+    if isinstance(expected, tuple) or not expected.is_array or given.kind == "python":
+        return None
+    if given.dtype == expected.dtype:
+        return None
+    advice: tuple[str, ...] = ()
+    if given.dtype.startswith(("int", "float")) and expected.dtype.startswith("float"):
+        advice = ("A tensor you create takes the default dtype unless you pass `dtype=x.dtype`.",)
+    return Difference("dtype", f"{place} is {given.dtype}; torch's is {expected.dtype}.", advice)
+
+
+def _compare_values(place: str, given: Any, expected: Any, engine: Engine, terms: int) -> Difference | None:
+    if isinstance(expected, tuple):
+        return None
+    if not expected.is_array:
+        return _compare_plain(place, given, expected, terms)
+    mine, truth = np.asarray(given.value), expected.value
+    tol = tolerance(expected.dtype, terms)
+    wrong = wrong_values(mine, truth, tol)
+    if not wrong.any():
+        return None
+    first = tuple(int(i) for i in np.argwhere(wrong)[0])
+    at = f" at {list(first)}" if first else ""
+    count = f"{int(wrong.sum())} of {wrong.size} values differ; first{at}" if first else "The value differs"
+    lines = [f"{count}: yours {_number(mine[first])}, torch {_number(truth[first])}."]
+    pattern = _pattern(mine, truth, tol)
+    if pattern:
+        lines.append(pattern)
+    if tol:
+        lines.append(f"Tolerance {tol:.0e} relative: {expected.dtype}, up to {terms} terms per value.")
+    return Difference(
+        "values", f"{place} has the right shape and the wrong values.", tuple(lines), mine, truth
+    )
+
+
+def _compare_plain(place: str, given: Any, expected: Any, terms: int) -> Difference | None:
+    mine, truth = given.value, expected.value
+    if isinstance(truth, float) or isinstance(mine, float):
+        off = wrong_values(np.array(float(mine)), np.array(float(truth)), tolerance("float", terms))
+        if not off.any():
+            return None
+    elif mine == truth:
+        return None
+    return Difference("values", f"{place} is wrong.", (f"Yours {mine!r}, torch {truth!r}.",))
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, np.floating) else str(value)
+
+
+def _pattern(mine: np.ndarray, truth: np.ndarray, tol: float) -> str | None:
+    """A relation between the two that says more than the first difference does."""
+    if not tol or mine.size < 2 or not (np.isfinite(mine).all() and np.isfinite(truth).all()):
+        return None
+    used = np.abs(truth) > 1e-3 * np.abs(truth).max() if truth.any() else np.zeros(truth.shape, bool)
+    if not mine.any():
+        return "Yours is all zeros."
+    if used.sum() > 1:
+        ratio = mine[used] / truth[used]
+        if (
+            np.ptp(ratio) <= 1e-4 * abs(ratio[0])
+            and not wrong_values(mine, truth * ratio[0], max(tol, 1e-5)).any()
+        ):
+            return f"Every value is {_number(np.float64(ratio[0]))} times torch's."
+    offset = mine.astype(np.float64) - truth
+    if np.ptp(offset) <= 1e-4 * abs(offset.flat[0]):
+        return f"Every value is torch's plus {_number(np.float64(offset.flat[0]))}."
+    return None

@@ -1,0 +1,48 @@
+"""What happened, one JSON object per line, only ever appended: attempts, predictions, hints.
+
+Every event is written with a newline on both sides, so that a torn line never swallows its neighbor.
+Progress is always derived from this file, never edited.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from labkit import paths
+
+
+def file() -> Path:
+    return paths.progress() / "events.jsonl"
+
+
+def append(kind: str, **content: Any) -> None:
+    """Add one event. A folder that cannot be written to costs the memory of it, never the lesson."""
+    line = json.dumps({"kind": kind, "at": round(time.time(), 1), **content}, default=repr)
+    try:
+        file().parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(file(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(descriptor, f"\n{line}\n".encode())
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return
+
+
+def read() -> list[dict[str, Any]]:
+    """All events in order; lines that are not whole are skipped."""
+    if not file().exists():
+        return []
+    events = []
+    for line in file().read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict) and "kind" in event:
+            events.append(event)
+    return events

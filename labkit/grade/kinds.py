@@ -1,0 +1,165 @@
+"""The verdicts of the other kinds: name and fix a bug, predict, measure, write a test."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from labkit.exercises.declare import Fix, Measure, Predict, WriteTest
+from labkit.grade.compare import leaf
+from labkit.grade.ladder import judge_implement, terms_of, trial
+from labkit.grade.run import where_it_failed
+from labkit.grade.verdict import Verdict, hint_line, is_blank, not_started
+
+# fix
+
+
+def judge_fix(exercise: Fix, answer: Any, fault: Any = None) -> Verdict:
+    """Both halves are checked: the code must be mended, and the fault named."""
+    mended = judge_implement(exercise, answer)
+    named = None if is_blank(fault) else fault
+    menu = ", ".join(f'"{key}"' for key in exercise.menu)
+    if mended.status == "not started":
+        return mended
+    if not mended.passed:
+        terms = [terms_of(exercise, case) for case in exercise.cases]
+        if not trial(exercise, answer).same(trial(exercise, exercise.broken), terms):
+            return mended
+        if named is None:
+            return not_started(
+                exercise, "the code is as it was found. Run it, look, then mend it and name the fault."
+            )
+        if named == exercise.fault:
+            return replace(
+                mended, headline="you named the fault; the code still has it. Now mend it.", mistake=None
+            )
+        return replace(mended, headline="the code still has the fault.", mistake=None)
+    if named is None:
+        return Verdict(
+            exercise.id, "values", "the code is mended. Now name the fault.", (f"`fault` is one of {menu}.",)
+        )
+    if named not in exercise.menu:
+        return Verdict(
+            exercise.id, "type", f"`fault = {named!r}` is not on the menu.", (f"Choose from {menu}.",)
+        )
+    if named != exercise.fault:
+        lines = (exercise.menu[named], hint_line(exercise))
+        return Verdict(exercise.id, "values", f'the code is mended, but the fault was not "{named}".', lines)
+    return replace(mended, headline=f'fault "{exercise.fault}" named and mended; {mended.headline}')
+
+
+# predict
+
+
+def judge_predict(exercise: Predict, answer: Any, sure: Any = None) -> Verdict:
+    if is_blank(answer):
+        return not_started(exercise, "no predictions yet.")
+    if not isinstance(answer, dict) or set(answer) != set(exercise.items):
+        keys = ", ".join(exercise.items)
+        return Verdict(exercise.id, "type", f"the predictions are a dict with exactly these keys: {keys}.")
+    open_items = [key for key, value in answer.items() if is_blank(value)]
+    if open_items:
+        return not_started(exercise, f"still to predict: {', '.join(open_items)}.")
+    wrong = wrong_items(exercise, answer)
+    if not wrong:
+        return Verdict(exercise.id, "pass", f"all {len(answer)} predictions are right.", (exercise.passed,))
+    seen = [
+        m for m in exercise.mistakes if all(_agrees(answer[key], value) for key, value in m.wrong.items())
+    ]
+    lines = [f"Likely cause: {mistake.says}" for mistake in seen[:3]]
+    lines.append(
+        "Your first answers are kept for calibration. Run the code, find out why, then correct them."
+    )
+    headline = f"{len(answer) - len(wrong)} of {len(answer)} right; look again at {', '.join(wrong)}."
+    return Verdict(
+        exercise.id, "values", headline, (*lines, hint_line(exercise)), seen[0].name if seen else None
+    )
+
+
+def wrong_items(exercise: Predict, answer: dict[str, Any]) -> list[str]:
+    return [key for key, item in exercise.items.items() if not _agrees(answer[key], item.truth())]
+
+
+def _agrees(given: Any, truth: Any) -> bool:
+    """Equal, with lists taken for tuples and floats to 1 %."""
+    if isinstance(truth, tuple | list):
+        is_sequence = isinstance(given, tuple | list) and len(given) == len(truth)
+        return is_sequence and all(_agrees(a, b) for a, b in zip(given, truth, strict=True))
+    if isinstance(truth, bool) or isinstance(given, bool):
+        return given is truth
+    if isinstance(truth, float):
+        return isinstance(given, int | float) and abs(given - truth) <= 0.01 * max(abs(truth), 1e-12)
+    return bool(given == truth)
+
+
+# measure
+
+
+def judge_measure(exercise: Measure, answer: Any) -> Verdict:
+    if is_blank(answer):
+        return not_started(exercise, "no measurement yet.")
+    wanted = exercise.answer_type if isinstance(exercise.answer_type, tuple) else (exercise.answer_type,)
+    plain = answer.item() if hasattr(answer, "item") and np.ndim(answer) == 0 else answer
+    if not isinstance(plain, wanted) or (isinstance(plain, bool) and bool not in wanted):
+        names = " or ".join(kind.__name__ for kind in wanted)
+        return Verdict(
+            exercise.id,
+            "type",
+            f"the answer is {leaf(answer).dtype}; {names} is wanted.",
+            (hint_line(exercise),),
+        )
+    sentence = exercise.accept(plain)
+    if sentence is None:
+        return Verdict(exercise.id, "pass", "the measurement holds.", (exercise.passed,))
+    seen = next(
+        (m for m in exercise.mistakes if (m.when(plain) if m.when else _agrees(plain, m.wrong))), None
+    )
+    lines = (f"Likely cause: {seen.says}",) if seen else ()
+    return Verdict(
+        exercise.id, "values", sentence, (*lines, hint_line(exercise)), seen.name if seen else None
+    )
+
+
+# write a test
+
+
+def judge_test(exercise: WriteTest, answer: Any) -> Verdict:
+    if is_blank(answer):
+        return not_started(exercise, "no test yet.")
+    results = _test_results(exercise, answer)
+    if any(isinstance(error, NotImplementedError) for error in results):
+        return not_started(exercise, "the test still reaches `raise NotImplementedError`.")
+    good, found = results[: len(exercise.good)], results[len(exercise.good) :]
+    missed = [name for name, error in zip(exercise.bugs, found, strict=True) if error is None]
+    rejected = next((error for error in good if error is not None), None)
+    if rejected is None and not missed:
+        headline = f"accepts the right code and catches all {len(found)} planted bugs."
+        return Verdict(exercise.id, "pass", headline, (exercise.passed,))
+    shape = [error is None for error in results]
+    seen = next(
+        (m for m in exercise.mistakes if [e is None for e in _test_results(exercise, m.wrong)] == shape), None
+    )
+    lines = [f"Likely cause: {seen.says}"] if seen else []
+    if rejected is not None:
+        kind = type(rejected).__name__
+        line = where_it_failed(rejected)
+        lines += [f"It raised `{kind}` {rejected}".rstrip(), *([f"At {line}"] if line else [])]
+        headline, status = "the test rejects a right implementation.", "error"
+    else:
+        lines.append(f"First one missed: {exercise.bugs[missed[0]][0]}")
+        headline, status = f"{len(found) - len(missed)} of {len(found)} planted bugs caught.", "values"
+    return Verdict(exercise.id, status, headline, (*lines, hint_line(exercise)), seen.name if seen else None)
+
+
+def _test_results(exercise: WriteTest, test: Any) -> list[BaseException | None]:
+    """What the test raised for each right implementation, then for each planted bug."""
+    results: list[BaseException | None] = []
+    for implementation in [*exercise.good, *(code for _, code in exercise.bugs.values())]:
+        try:
+            test(implementation)
+            results.append(None)
+        except Exception as error:
+            results.append(error)
+    return results

@@ -1,0 +1,291 @@
+"""The verdict ladder for answers that are code: run every case, say the first thing that is wrong.
+
+error -> rule -> type -> shape -> dtype -> values -> gradients -> memory -> extremes -> cost -> pass
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from labkit.exercises.declare import Case, Implement, Mistake, Raises
+from labkit.grade import rules
+from labkit.grade.compare import Difference, compare, same
+from labkit.grade.run import Outcome, expected, expected_gradients, gradients, run, where_it_failed
+from labkit.grade.verdict import STATUSES, Verdict, hint_line, is_blank, not_started
+
+# The last error that an answer raised, for `labkit.traceback()`.
+last_error: BaseException | None = None
+
+
+@dataclass
+class Trial:
+    """An answer run on every case: what the ladder and the diagnosis look at."""
+
+    outcomes: list[Outcome]
+    grads: list[dict[str, Any]] = field(default_factory=list)
+
+    def same(self, other: Trial, terms: list[int]) -> bool:
+        """Whether two answers did the same thing on every case."""
+        pairs = zip(self.outcomes, other.outcomes, terms, strict=True)
+        if not all(_same_outcome(a, b, n) for a, b, n in pairs):
+            return False
+        return len(self.grads) == len(other.grads) and all(
+            same(a, b, n) for a, b, n in zip(self.grads, other.grads, terms, strict=False)
+        )
+
+
+def _same_outcome(a: Outcome, b: Outcome, terms: int) -> bool:
+    if a.error or b.error:
+        return type(a.error) is type(b.error)
+    return same(a.value, b.value, terms) and a.changed == b.changed and bool(a.shares) == bool(b.shares)
+
+
+def trial(exercise: Implement, answer: Any) -> Trial:
+    """Run an answer on all cases, and for gradients on the ordinary ones if nothing failed."""
+    outcomes = [run(exercise, answer, case) for case in exercise.cases]
+    grads: list[dict[str, Any]] = []
+    if exercise.grads and not any(outcome.error for outcome in outcomes):
+        for case in _ordinary(exercise):
+            try:
+                grads.append(gradients(exercise, answer, case))
+            except Exception as error:  # the backward pass is the learner's code too
+                grads.append({"error": f"{type(error).__name__}: {error}"})
+    return Trial(outcomes, grads)
+
+
+def _ordinary(exercise: Implement) -> list[Case]:
+    return [case for case in exercise.cases if not case.extreme]
+
+
+def terms_of(exercise: Implement, case: Case) -> int:
+    """How many numbers may be summed into one output value: declared, else the size of the largest input."""
+    if exercise.reduces is not None:
+        return exercise.reduces
+    inputs = case.inputs(exercise.id, exercise.dtype)
+    return max([1, *(value.size for value in inputs.values() if isinstance(value, np.ndarray))])
+
+
+def judge_implement(exercise: Implement, answer: Any) -> Verdict:
+    """Run the answer on every case and climb the ladder."""
+    if is_blank(answer):
+        return not_started(exercise, "nothing here yet.")
+    attempt = trial(exercise, answer)
+    if any(isinstance(outcome.error, NotImplementedError) for outcome in attempt.outcomes):
+        return not_started(exercise, "the answer still reaches `raise NotImplementedError`.")
+    problem = _first_problem(exercise, answer, attempt)
+    if problem is None:
+        return Verdict(exercise.id, "pass", _proven(exercise), (exercise.passed,))
+    return _explain(exercise, attempt, problem)
+
+
+@dataclass
+class Problem:
+    """The first rung of the ladder that failed."""
+
+    status: str
+    headline: str
+    lines: tuple[str, ...] = ()
+    case: Case | None = None
+    picture: str | None = None
+
+
+def _first_problem(exercise: Implement, answer: Any, attempt: Trial) -> Problem | None:
+    results = list(zip(exercise.cases, attempt.outcomes, strict=True))
+    truths = [expected(exercise, case) for case in exercise.cases]
+    ordinary = [
+        (case, outcome, truth)
+        for (case, outcome), truth in zip(results, truths, strict=True)
+        if not case.extreme
+    ]
+    extreme = [
+        (case, outcome, truth) for (case, outcome), truth in zip(results, truths, strict=True) if case.extreme
+    ]
+    return (
+        _errors(ordinary)
+        or _rules(exercise, answer, attempt)
+        or _values(exercise, ordinary)
+        or _gradients(exercise, attempt)
+        or _memory(exercise, ordinary)
+        or _extremes(exercise, extreme)
+        or _cost(exercise, ordinary)
+    )
+
+
+Judged = list[tuple[Case, Outcome, Any]]
+
+
+def _errors(judged: Judged) -> Problem | None:
+    for case, outcome, truth in judged:
+        if outcome.error and not isinstance(truth, Raises):
+            return _error(case, outcome.error)
+    return None
+
+
+def _error(case: Case, error: BaseException) -> Problem:
+    global last_error
+    last_error = error
+    kind, message = type(error).__name__, str(error).strip().split("\n")[0]
+    if isinstance(error, SystemExit):
+        message = "the answer ends the program; return a value instead"
+    if isinstance(error, RecursionError):
+        message = "the answer calls itself without end, or too deeply for Python"
+    line = where_it_failed(error)
+    lines = (f"At {line}",) if line else ()
+    return Problem("error", f"`{kind}`: {message}" if message else f"`{kind}`", lines, case)
+
+
+def _rules(exercise: Implement, answer: Any, attempt: Trial) -> Problem | None:
+    sentence = rules.broken_by_source(answer, exercise.rules)
+    for outcome in attempt.outcomes:
+        sentence = sentence or rules.broken_by_use(outcome.used, exercise.rules)
+    return Problem("rule", sentence) if sentence else None
+
+
+def _values(exercise: Implement, judged: Judged) -> Problem | None:
+    """The worst difference first: a wrong shape anywhere is said before a wrong value anywhere."""
+    found = [(case, _difference(exercise, case, outcome, truth)) for case, outcome, truth in judged]
+    wrong = [(case, difference) for case, difference in found if difference]
+    if not wrong:
+        return None
+    case, worst = min(wrong, key=lambda pair: STATUSES.index(pair[1].status))
+    return Problem(worst.status, worst.headline, worst.lines, case, _draw(worst))
+
+
+def _difference(exercise: Implement, case: Case, outcome: Outcome, truth: Any) -> Difference | None:
+    if isinstance(truth, Raises):
+        if isinstance(outcome.error, truth.kind):
+            return None
+        did = f"raises {type(outcome.error).__name__}" if outcome.error else f"returns {outcome.value!r}"
+        return Difference("values", f"these inputs should raise `{truth.kind.__name__}`; yours {did}.")
+    if outcome.error:
+        problem = _error(case, outcome.error)
+        return Difference("error", problem.headline, problem.lines)
+    if outcome.value is None and truth is not None:
+        advice = (
+            "You print a result; `return` it as well."
+            if outcome.printed
+            else "Is there a `return` on every path?"
+        )
+        return Difference("type", "the answer returns None.", (advice,))
+    return compare(outcome.value, truth, exercise.engine, terms_of(exercise, case))
+
+
+def _draw(difference: Difference) -> str | None:
+    """Yours beside torch's, for small grids of numbers."""
+    mine, truth = difference.yours, difference.theirs
+    if mine is None or truth is None or mine.ndim not in (1, 2) or not 2 <= mine.size <= 64:
+        return None
+    from labkit import viz
+
+    return viz.compare(mine, truth).svg
+
+
+def _gradients(exercise: Implement, attempt: Trial) -> Problem | None:
+    for case, mine in zip(_ordinary(exercise), attempt.grads, strict=False):
+        if "error" in mine:
+            return Problem("gradients", f"the backward pass fails: {mine['error']}", (), case)
+        truth = expected_gradients(exercise, case)
+        for name in exercise.grads:
+            problem = _gradient(exercise, case, name, mine.get(name), truth[name])
+            if problem:
+                return problem
+    return None
+
+
+def _gradient(exercise: Implement, case: Case, name: str, mine: Any, truth: Any) -> Problem | None:
+    if mine is None and truth is not None:
+        why = "Some step leaves the graph: `.detach()`, `.item()`, `.data`, NumPy, or a tensor made anew."
+        return Problem("gradients", f"the values are right, but no gradient reaches `{name}`.", (why,), case)
+    difference = compare(mine, truth, exercise.engine, terms_of(exercise, case))
+    if difference is None:
+        return None
+    words = difference.headline.replace("the output", f"the gradient of `{name}`")
+    return Problem("gradients", f"the values are right; {words}", difference.lines, case, _draw(difference))
+
+
+def _memory(exercise: Implement, judged: Judged) -> Problem | None:
+    for case, outcome, _ in judged:
+        changed = [name for name in outcome.changed if name not in exercise.changes]
+        if changed:
+            advice = "An operator with `=` in it (`+=`, `x[...] =`) or a name ending in `_` works in place."
+            return Problem(
+                "memory", f"the values are right, but the input `{changed[0]}` was changed.", (advice,), case
+            )
+        if exercise.memory == "fresh" and outcome.shares:
+            advice = "Writing to the result would write to the input. Return a new tensor."
+            return Problem("memory", f"the result shares memory with `{outcome.shares[0]}`.", (advice,), case)
+        if exercise.memory == "view" and not outcome.shares:
+            return Problem(
+                "memory", "the values are right, but they were copied; a view is asked for.", (), case
+            )
+    return None
+
+
+def _extremes(exercise: Implement, judged: Judged) -> Problem | None:
+    for case, outcome, truth in judged:
+        difference = _difference(exercise, case, outcome, truth)
+        if difference:
+            return Problem(
+                "extremes", f"ordinary inputs are right; {difference.headline}", difference.lines, case
+            )
+    return None
+
+
+def _cost(exercise: Implement, judged: Judged) -> Problem | None:
+    for case, outcome, _ in judged:
+        sentence = rules.cost(outcome.used, exercise.rules)
+        if sentence:
+            return Problem("cost", f"the result is right. {sentence}", (), case)
+    return None
+
+
+def recognize(exercise: Implement, attempt: Trial) -> Mistake | None:
+    """The declared mistake that does the same as this answer on every case, if there is one."""
+    terms = [terms_of(exercise, case) for case in exercise.cases]
+    for mistake in exercise.mistakes:
+        if attempt.same(trial(exercise, mistake.wrong), terms):
+            return mistake
+    return None
+
+
+def _explain(exercise: Implement, attempt: Trial, problem: Problem) -> Verdict:
+    mistake = None if problem.status == "rule" else recognize(exercise, attempt)
+    lines = [*problem.lines]
+    if mistake:
+        lines.insert(0, f"Likely cause: {mistake.says}")
+    if problem.case:
+        lines.append(f"Inputs: {_describe(problem.case.inputs(exercise.id, exercise.dtype))}")
+        lines.append(f'Get them with `labkit.case("{exercise.id}", "{problem.case.name}")`.')
+    if problem.status == "error":
+        lines.append("Whole traceback: `labkit.traceback()`")
+    lines.append(hint_line(exercise))
+    headline = f"for case `{problem.case.name}`, {problem.headline}" if problem.case else problem.headline
+    name = problem.case.name if problem.case else None
+    verdict = Verdict(
+        exercise.id, problem.status, headline, tuple(lines), mistake.name if mistake else None, name
+    )
+    return replace(verdict, picture=problem.picture)
+
+
+def _describe(inputs: dict[str, Any]) -> str:
+    """`x (3, 4) float32, dim = 1`."""
+    words = []
+    for name, value in inputs.items():
+        if isinstance(value, np.ndarray):
+            order = "" if value.flags.c_contiguous else " not contiguous"
+            words.append(f"{name} {value.shape} {value.dtype}{order}")
+        else:
+            text = repr(value)
+            words.append(f"{name} = {text if len(text) <= 60 else text[:57] + '...'}")
+    return ", ".join(words)
+
+
+def _proven(exercise: Implement) -> str:
+    count = len(exercise.cases)
+    words = f"{count} cases agree with torch" if count > 1 else "agrees with torch"
+    if exercise.grads:
+        words += f", and so do the gradients of {', '.join(exercise.grads)}"
+    return words + "."

@@ -1,0 +1,219 @@
+"""Run one answer on one case and note everything the verdict needs."""
+
+from __future__ import annotations
+
+import copy
+import io
+import linecache
+import sys
+import zlib
+from collections import Counter
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from labkit.exercises.declare import Case, Implement
+from labkit.grade.compare import Leaf, flatten, is_labkit, is_torch
+from labkit.grade.rules import watched
+
+
+@dataclass
+class Outcome:
+    """What an answer did with one case. `error` excludes the rest."""
+
+    value: Any = None
+    error: BaseException | None = None
+    grads: dict[str, Any] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
+    shares: tuple[str, ...] = ()
+    used: Counter[str] = field(default_factory=Counter)
+    printed: bool = False
+
+
+class _Tee(io.TextIOBase):
+    """Let prints through, and remember that there were any."""
+
+    def __init__(self, target: Any) -> None:
+        self.target, self.touched = target, False
+
+    def write(self, text: str) -> int:
+        self.touched = self.touched or bool(text.strip())
+        return int(self.target.write(text) or 0)
+
+    def flush(self) -> None:
+        self.target.flush()
+
+
+def to_engine(inputs: dict[str, Any], engine: str) -> dict[str, Any]:
+    """Hand NumPy arrays over as the engine's tensors, strides kept; other values pass unchanged."""
+    return {name: _convert(value, engine) for name, value in inputs.items()}
+
+
+def _convert(value: Any, engine: str) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)(_convert(item, engine) for item in value)
+    if not isinstance(value, np.ndarray) or engine in ("numpy", "python"):
+        return value
+    if engine == "labkit":
+        import labkit
+
+        return labkit.from_numpy(value)
+    import torch
+
+    has_negative_stride = any(step < 0 for step in value.strides)
+    return torch.from_numpy(value.copy() if has_negative_stride else value)
+
+
+def expected(exercise: Implement, case: Case) -> Any:
+    """The oracle's value for a case, from torch tensors."""
+    engine = "python" if exercise.engine == "python" else "torch"
+    seed_everything()
+    return exercise.oracle(*to_engine(case.inputs(exercise.id, exercise.dtype), engine).values())
+
+
+def run(exercise: Implement, answer: Any, case: Case) -> Outcome:
+    """Call the answer on fresh inputs; note its value, what it changed, and which operations it used."""
+    inputs = to_engine(case.inputs(exercise.id, exercise.dtype), exercise.engine)
+    before = copy.deepcopy(_plain(inputs))
+    outcome = Outcome()
+    tee = _Tee(sys.stdout)
+    seed_everything()
+    try:
+        with redirect_stdout(tee), watched() as outcome.used:
+            outcome.value = call(exercise, answer, inputs)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        outcome.error = error
+    outcome.printed = tee.touched
+    after = _plain(inputs)
+    outcome.changed = tuple(name for name in inputs if not _same(before[name], after[name]))
+    outcome.shares = tuple(name for name in inputs if _shares_memory(outcome.value, inputs[name]))
+    return outcome
+
+
+def call(exercise: Implement, answer: Any, inputs: dict[str, Any]) -> Any:
+    if exercise.use is not None:
+        return exercise.use(answer, *inputs.values())
+    value = answer(*inputs.values())
+    return value[0] if exercise.vjp and isinstance(value, tuple) and value else value
+
+
+def seed_everything() -> None:
+    """The same random numbers for every call, so that a drawn mask or order is the same on both sides."""
+    import random
+
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 - learners' code may use the global generator
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+    if "labkit.engine" in sys.modules:
+        sys.modules["labkit.engine"].manual_seed(0)
+
+
+def _plain(inputs: dict[str, Any]) -> dict[str, list[Any]]:
+    """Inputs as flat lists of arrays and values, to compare before with after."""
+    return {
+        name: [item.value if isinstance(item, Leaf) else item for _, item in flatten(value)]
+        for name, value in inputs.items()
+    }
+
+
+def _same(before: list[Any], after: list[Any]) -> bool:
+    if len(before) != len(after):
+        return False
+    for old, new in zip(before, after, strict=True):
+        if isinstance(old, np.ndarray):
+            if not (isinstance(new, np.ndarray) and old.shape == new.shape and old.dtype == new.dtype):
+                return False
+            if old.tobytes() != new.tobytes():
+                return False
+        elif isinstance(old, tuple | int | float | str | bool | bytes) and old != new and old == old:
+            return False
+    return True
+
+
+def _arrays(value: Any) -> list[np.ndarray]:
+    return [
+        item.value
+        for _, item in flatten(value)
+        if isinstance(item, Leaf) and isinstance(item.value, np.ndarray)
+    ]
+
+
+def _shares_memory(output: Any, given: Any) -> bool:
+    return any(np.shares_memory(a, b) for a in _arrays(output) for b in _arrays(given) if a.size and b.size)
+
+
+# gradients
+
+
+def gradients(exercise: Implement, answer: Any, case: Case, engine: str | None = None) -> dict[str, Any]:
+    """Gradients of a fixed random projection of the output, by input name. None: no gradient arrived."""
+    engine = engine or exercise.engine
+    inputs = to_engine(case.inputs(exercise.id, exercise.dtype), engine)
+    seed_everything()
+    if exercise.vjp and answer is not None:
+        _, backward = answer(*inputs.values())
+        grads = backward(_cotangents(expected(exercise, case), engine)[0])
+        grads = grads if isinstance(grads, tuple) else (grads,)
+        return dict(zip(exercise.grads, grads, strict=False))
+    for name in exercise.grads:
+        inputs[name].requires_grad_(True)
+    output = exercise.oracle(*inputs.values()) if answer is None else call(exercise, answer, inputs)
+    leaves = [value for _, value in _tensors(output)]
+    wanted = [value for value in leaves if value.requires_grad]
+    if wanted:
+        total = sum(
+            (out * g).sum()
+            for out, g in zip(leaves, _cotangents(output, engine), strict=True)
+            if out.requires_grad
+        )
+        total.backward()
+    return {name: inputs[name].grad for name in exercise.grads}
+
+
+def expected_gradients(exercise: Implement, case: Case) -> dict[str, Any]:
+    return gradients(exercise, None, case, engine="torch")
+
+
+def _tensors(value: Any, path: str = "") -> list[tuple[str, Any]]:
+    """The floating tensors of an output with their paths."""
+    if isinstance(value, dict):
+        return [pair for key, item in value.items() for pair in _tensors(item, f"{path}[{key!r}]")]
+    if isinstance(value, tuple | list):
+        return [pair for i, item in enumerate(value) for pair in _tensors(item, f"{path}[{i}]")]
+    is_float = (is_torch(value) or is_labkit(value)) and "float" in str(value.dtype)
+    return [(path, value)] if is_float else []
+
+
+def _cotangents(output: Any, engine: str) -> list[Any]:
+    """One fixed random array per floating output, the same for yours and torch's."""
+    arrays = []
+    for path, value in _tensors(output) or [("", output)]:
+        rng = np.random.default_rng(zlib.crc32(path.encode()))
+        array = rng.standard_normal(tuple(value.shape)).astype(str(value.dtype).split(".")[-1])
+        arrays.append(_convert(array, engine))
+    return arrays
+
+
+# errors
+
+
+def where_it_failed(error: BaseException) -> str | None:
+    """The line of the learner's own code that raised, as `line 3: return x.sum(5)`."""
+    found = None
+    trace = error.__traceback__
+    while trace is not None:
+        filename = trace.tb_frame.f_code.co_filename
+        if (
+            "site-packages" not in filename
+            and "/labkit/" not in filename.replace("\\", "/")
+            and "<frozen" not in filename
+        ):
+            source = linecache.getline(filename, trace.tb_lineno).strip()
+            found = f"line {trace.tb_lineno}: {source}" if source else f"line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return found

@@ -1,0 +1,108 @@
+"""What the grader says: one status, one headline, at most ten lines, as text, HTML and a record."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from labkit.exercises.declare import Exercise
+
+# In the order in which they are judged; the first that fails is the verdict.
+STATUSES = (
+    "not started",
+    "error",
+    "rule",
+    "type",
+    "shape",
+    "dtype",
+    "values",
+    "gradients",
+    "memory",
+    "extremes",
+    "cost",
+    "pass",
+)
+RECORD_MIME = "application/vnd.labkit.result+json"
+_COLORS = {"pass": "#00875a", "not started": "#6b7280"}
+_WRONG = "#c2410c"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The judgment of one answer. `mistake` names the recognized mistake, `case` where it showed."""
+
+    exercise: str
+    status: str
+    headline: str
+    lines: tuple[str, ...] = ()
+    mistake: str | None = None
+    case: str | None = None
+    picture: str | None = None  # an SVG, where a drawing says it better
+
+    @property
+    def passed(self) -> bool:
+        return self.status == "pass"
+
+    @property
+    def title(self) -> str:
+        if self.passed:
+            return f"PASS  {self.exercise}"
+        if self.status == "not started":
+            return f"NOT STARTED  {self.exercise}"
+        return f"NOT YET  {self.exercise} ({self.status})"
+
+    def text(self) -> str:
+        return "\n".join([f"{self.title}: {self.headline}", *(f"  {line}" for line in self.lines)])
+
+    def html(self) -> str:
+        """A short box that reads in light and dark themes: the text color is the page's own."""
+        color = _COLORS.get(self.status, _WRONG)
+        body = "".join(f"<div>{_inline(line)}</div>" for line in self.lines)
+        return (
+            f'<div role="status" style="border-left:4px solid {color};padding:6px 12px;margin:4px 0;'
+            f'line-height:1.5;max-width:52em"><div>'
+            f'<strong style="color:{color}">{html.escape(self.title)}</strong>'
+            f" {_inline(self.headline)}</div>{body}{self.picture or ''}</div>"
+        )
+
+    def record(self) -> dict[str, Any]:
+        """What is stored and sent between processes: plain data, no times, the same on every run."""
+        return {
+            "ex": self.exercise,
+            "status": self.status,
+            "headline": self.headline,
+            "lines": list(self.lines),
+            "mistake": self.mistake,
+            "case": self.case,
+        }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Verdict:
+        return cls(
+            exercise=record["ex"],
+            status=record["status"],
+            headline=record["headline"],
+            lines=tuple(record["lines"]),
+            mistake=record["mistake"],
+            case=record["case"],
+        )
+
+
+def not_started(exercise: Exercise, why: str) -> Verdict:
+    return Verdict(exercise.id, "not started", why, (hint_line(exercise),))
+
+
+def hint_line(exercise: Exercise) -> str:
+    return f"Hint: `make hint EX={exercise.id}`"
+
+
+def is_blank(value: Any) -> bool:
+    """Whether a variable of an answer still holds the `...` of the stub."""
+    return value is None or value is Ellipsis
+
+
+def _inline(text: str) -> str:
+    """Escape, and set what stands between backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
