@@ -1,0 +1,11 @@
+"""The lesson pipeline: one percent-format text file per lesson, every notebook generated from it.
+
+percent    divide a lesson's source into cells, and refuse a bad one by file and line
+course     all lessons together: unique ids, known exercises, live links
+notebook   .ipynb as plain dictionaries, and the two notebooks made from a lesson
+build      write (and run) the notebooks of the course, or say which are stale
+importer   bring edits of a solution notebook back to the source
+learner    read a learner's file, whatever happened to it
+merge      put a release and a learner's work together, cell by cell
+update     a new release, a reset exercise, and the git merge driver, with a backup first
+"""

@@ -1,0 +1,106 @@
+"""The lessons of the course, read together and checked together: ids, exercises, links."""
+
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from labkit.book.percent import Cell, Lesson, LessonError, parse
+
+LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?[^)]*\)|<(?:img|a)\b[^>]*?\b(?:src|href)=[\"']([^\"']+)")
+
+
+def lesson_paths(root: Path, week: int | None = None) -> list[Path]:
+    """The lesson sources of the course (or of one week), in course order."""
+    folder = "week[0-9][0-9]_*" if week is None else f"week{week:02d}_*"
+    return sorted((Path(root) / "solutions").glob(f"{folder}/[0-9][0-9]_*.py"))
+
+
+def read_lesson(root: Path, path: Path) -> Lesson:
+    """Read one source. Raises `LessonError` if it cannot be divided into cells."""
+    relative = path.relative_to(root)
+    cells, problems = parse(path.read_text(encoding="utf-8"), relative.as_posix())
+    if problems:
+        raise LessonError(problems)
+    return Lesson(relative, tuple(cells))
+
+
+def read_course(root: Path, week: int | None = None, known: Collection[str] | None = None) -> list[Lesson]:
+    """Read and check the lessons; `LessonError` lists every problem of every file.
+
+    `known` is the set of declared exercise ids, by default what `labkit.exercises` declares. Ids are compared
+    across the whole course even when one week is asked for.
+    """
+    if known is None:
+        from labkit.exercises import all_ids
+
+        known = all_ids()
+    wanted = set(lesson_paths(root, week))
+    lessons, problems, seen = [], [], dict[str, str]()
+    for path in lesson_paths(root):
+        name = path.relative_to(root).as_posix()
+        cells, found = parse(path.read_text(encoding="utf-8"), name)
+        for cell in cells:
+            where = f"{name}:{cell.line}"
+            if cell.id in seen:
+                found.append(f"{where}: the id {cell.id} is already used at {seen[cell.id]}")
+            seen.setdefault(cell.id, where)
+        if path in wanted:
+            lesson = Lesson(path.relative_to(root), tuple(cells))
+            lessons.append(lesson)
+            problems += found + list(_lesson_problems(root, lesson, known))
+    if problems:
+        raise LessonError(problems)
+    return lessons
+
+
+def _lesson_problems(root: Path, lesson: Lesson, known: Collection[str]) -> Iterator[str]:
+    name = lesson.path.as_posix()
+    asked: dict[str, Cell] = {}
+    checked: dict[str, Cell] = {}
+    for cell in lesson.cells:
+        where = f"{name}:{cell.line}"
+        if cell.ex is not None and cell.ex not in known:
+            yield f"{where}: unknown exercise {cell.ex}; declare it in labkit/exercises or correct ex="
+        if cell.role == "exercise" and cell.ex:
+            asked.setdefault(cell.ex, cell)
+            if cell.ex in checked:
+                yield f"{where}: the exercise {cell.ex} stands below its check"
+        elif cell.role == "check" and cell.ex:
+            if cell.ex in checked:
+                yield f"{where}: a second check of {cell.ex}"
+            checked[cell.ex] = cell
+        elif cell.kind == "markdown":
+            yield from (f"{name}:{n}: {text}" for n, text in _dead_links(root, lesson.path, cell))
+    for ex in asked.keys() - checked.keys():
+        yield f"{name}:{asked[ex].line}: the exercise {ex} has no check cell"
+    for ex in checked.keys() - asked.keys():
+        yield f"{name}:{checked[ex].line}: the check of {ex} has no exercise cell"
+
+
+def _dead_links(root: Path, path: Path, cell: Cell) -> Iterator[tuple[int, str]]:
+    """Relative links must lead somewhere from both copies of the notebook. Quoted code is not searched."""
+    folders = [root / path.parent]
+    if cell.role != "instructor":
+        folders.append(root / "weeks" / path.parent.name)
+    lines, fenced = cell.source.split("\n"), False
+    for number, line in enumerate(lines, cell.end - len(lines) + 1):
+        fenced ^= line.lstrip().startswith("```")
+        for match in LINK.finditer("" if fenced else re.sub(r"`[^`]*`", "", line)):
+            target = (match[1] or match[2]).partition("#")[0]
+            if not target or re.match(r"[a-z][a-z0-9+.-]*:", target, re.I):
+                continue
+            dead = next((folder for folder in folders if not _leads_somewhere(root, folder / target)), None)
+            if dead is not None:
+                yield (
+                    number,
+                    f"dead link {target} (no such file seen from {dead.relative_to(root).as_posix()}/)",
+                )
+
+
+def _leads_somewhere(root: Path, target: Path) -> bool:
+    """The file exists, or is a notebook that a lesson source will generate."""
+    target = Path(target.as_posix().replace("%20", " ")).resolve()
+    if target.exists():
+        return True
+    source = root.resolve() / "solutions" / target.parent.name / (target.stem + ".py")
+    return target.suffix == ".ipynb" and source.exists() and target.parent.parent.parent == root.resolve()
