@@ -25,7 +25,7 @@ answer = Implement(
         "Replace the line that says `raise NotImplementedError` with one line that starts with `return`.",
         "return 42",
     ),
-    passed="You have seen a pass. `make check` runs every check of the course like this one, from a fresh start.",
+    passed="You have seen a pass. `make check` runs every check of the course again, from a fresh start.",
     lint={"size one": "there is no input", "not contiguous": "there is no input"},
 )
 
@@ -75,7 +75,7 @@ row_means = Implement(
         "`x.mean(dim=1)` averages along each row. `keepdim=True` keeps the averaged axis with size 1.",
         "return x.mean(dim=1, keepdim=True)",
     ),
-    passed="Shape is compared before values, because (2,) and (2, 1) would broadcast and hide the difference.",
+    passed="Shape is compared before values, because (2,) and (2, 1) would broadcast and hide it.",
     lint={"delegation": "this exercise is about reading a failure; torch's own mean is the tool to use"},
 )
 
@@ -122,7 +122,7 @@ shapes = Predict(
     ],
     hints=(
         "Write the shapes under each other, aligned at the right.",
-        "An axis of size 1, or a missing one, stretches to the size of the other. `sum(dim=k)` removes axis k.",
+        "An axis of size 1, or a missing one, stretches to the other's size. `sum(dim=k)` removes axis k.",
         '{"a": (2, 3), "b": (3,), "c": (4, 5)}',
     ),
     passed="Predictions are never graded: your first answers are kept so that you can see how sure to be.",

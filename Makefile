@@ -1,0 +1,82 @@
+# Thin lines over `python -m labkit`; no logic here. Windows without make: see README.md.
+PYTHON ?= python3
+VENV := .venv
+ifeq ($(OS),Windows_NT)
+BIN := $(VENV)/Scripts
+else
+BIN := $(VENV)/bin
+endif
+LABKIT := $(BIN)/python -m labkit
+
+.DEFAULT_GOAL := help
+.PHONY: help lab check watch hint solution reset progress update doctor build import solutions audit bench test lint lines warm
+
+help:            ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+# The environment, made once and again only when pyproject.toml changes.
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable .
+	$(LABKIT) doctor --quick
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@
+
+lab: $(VENV)/.installed       ## open the course in JupyterLab (PORT=8888, NO_BROWSER=1)
+	@$(LABKIT) lab $(if $(PORT),--port $(PORT)) $(if $(NO_BROWSER),--no-browser)
+
+check: $(VENV)/.installed     ## grade your notebooks (WEEK=3, EX=w03.adam, STRICT=1)
+	@$(LABKIT) check $(if $(WEEK),--week $(WEEK)) $(if $(EX),--ex $(EX)) $(if $(STRICT),--strict)
+
+watch: $(VENV)/.installed     ## grade a notebook each time it is saved (WEEK=3)
+	@$(LABKIT) watch $(if $(WEEK),--week $(WEEK))
+
+hint: $(VENV)/.installed      ## the next hint (EX=w02.unbroadcast)
+	@$(LABKIT) hint $(EX)
+
+solution: $(VENV)/.installed  ## the solution, after you passed (EX=…, INSIST=1)
+	@$(LABKIT) solution $(EX) $(if $(INSIST),--insist)
+
+reset: $(VENV)/.installed     ## put an exercise back to its beginning (EX=…)
+	@$(LABKIT) reset $(EX)
+
+progress: $(VENV)/.installed  ## what you have done
+	@$(LABKIT) progress
+
+update: $(VENV)/.installed    ## merge a new release into your notebooks, backup first
+	@$(LABKIT) update
+
+doctor: $(VENV)/.installed    ## is everything installed and working?
+	@$(LABKIT) doctor
+
+warm: $(VENV)/.installed      ## compile the kernels once
+	@$(LABKIT) warm
+
+build: $(VENV)/.installed     ## authors: regenerate the notebooks (WEEK=2)
+	@$(LABKIT) build $(if $(WEEK),--week $(WEEK))
+
+import: $(VENV)/.installed    ## authors: bring an edited solution notebook back (FILE=solutions/…)
+	@$(LABKIT) import $(FILE)
+
+solutions: $(VENV)/.installed ## instructors: run every solution notebook (WEEK=2)
+	@$(LABKIT) solutions $(if $(WEEK),--week $(WEEK))
+
+audit: $(VENV)/.installed     ## authors: prove the grader (WEEK=2, EX=…)
+	@$(LABKIT) audit $(if $(WEEK),--week $(WEEK)) $(if $(EX),--ex $(EX))
+
+bench: $(VENV)/.installed     ## measure labkit beside torch
+	@$(LABKIT) bench
+
+lint: $(VENV)/.installed-test ## authors: ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint                    ## everything that CI runs
+	@$(LABKIT) warm
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(LABKIT) audit --quick
+	@$(LABKIT) solutions
