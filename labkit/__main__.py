@@ -35,6 +35,12 @@ def main(argv: list[str] | None = None) -> int:
         print(f"labkit has no command {argv[0]!r}.\n", file=sys.stderr)
         return _usage() or 2
     try:
+        from labkit import doctor
+
+        failures = doctor.quick() if argv[0] not in ("doctor", "merge-driver") else []
+        if failures:
+            print(*failures, sep="\n", file=sys.stderr)
+            return 2
         return int(importlib.import_module(COMMANDS[argv[0]][0]).main(argv[1:]) or 0)
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)

@@ -154,7 +154,7 @@ average = Fix(
     fault="divides by n - 1",
     menu={
         "divides by n - 1": "",
-        "skips the first value": "Add the values up by hand for [2, 4, 9]: the total is 15, so none is skipped.",
+        "skips the first value": "Add [2, 4, 9] up by hand: the total is 15, so none is skipped.",
         "integer division": "`/` divides floats. `//` would be the integer division; it is not here.",
     },
     mistakes=[
@@ -175,6 +175,6 @@ average = Fix(
         "The total is right. Look at what it is divided by.",
         'Divide by `len(values)`, and set fault = "divides by n - 1".',
     ),
-    passed="Naming a fault before mending it is the habit the clinics train: a fix without a name comes back.",
+    passed="Naming a fault before mending it is a habit worth training: a fix without a name comes back.",
     lint={"size one": "inputs are lists", "not contiguous": "inputs are lists"},
 )

@@ -1,0 +1,65 @@
+"""`make lab`: JupyterLab on this machine only, with a token, open at the start of the course."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import socket
+import sys
+
+from labkit import paths
+
+START = "weeks/week00_start/01_start.ipynb"
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def command(port: int | None, browser: bool, token: str) -> list[str]:
+    """The JupyterLab command line. Without a wished port, Jupyter takes 8888 or the next free one."""
+    line = [
+        *(sys.executable, "-m", "jupyterlab"),
+        "--ip=127.0.0.1",
+        f"--port={port or 8888}",
+        f"--ServerApp.port_retries={0 if port else 50}",
+        f"--ServerApp.root_dir={paths.root()}",
+        f"--IdentityProvider.token={token}",
+        f"--LabApp.default_url=/lab/tree/{START}",
+        "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    ]
+    if not browser:
+        line.append("--no-browser")
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        line.append("--allow-root")
+    return line
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="labkit lab", description=__doc__)
+    parser.add_argument("--port", type=int, help="serve here and nowhere else")
+    parser.add_argument("--no-browser", action="store_true", help="print the address instead of opening it")
+    options = parser.parse_args(argv)
+    if options.port and not is_free(options.port):
+        print(
+            f"Port {options.port} is taken. Choose another: make lab PORT={options.port + 1}", file=sys.stderr
+        )
+        return 2
+    from labkit.kernels import warm
+
+    warm.main([])
+    os.chdir(paths.root())
+    line = command(options.port, not options.no_browser, secrets.token_hex(24))
+    if os.name == "nt":
+        import subprocess
+
+        return subprocess.call(line)
+    os.execv(line[0], line)
