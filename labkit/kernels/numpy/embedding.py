@@ -21,3 +21,9 @@ def embedding_grad(g, index, rows, padding_idx):  # (..., D) (...) -> (V, D)
 
 def one_hot(index, num_classes):  # (...) -> (..., C), int64
     return (index[..., None] == np.arange(num_classes)).astype(np.int64)
+
+
+def index_outside(index, size, ignore):  # the first index that is not in [0, size) nor `ignore`, or None
+    bad = (index < 0) | (index >= size)
+    bad = bad if ignore is None else bad & (index != ignore)
+    return int(index[bad][0]) if bad.any() else None

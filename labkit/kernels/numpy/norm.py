@@ -54,3 +54,10 @@ def batch_norm_grad(g, x, w, mean, var, eps, training):  # -> gx (N, C, S), gw (
         count = x.shape[0] * x.shape[2]
         gx = g - (gb / count)[:, None] - n * (gw / count)[:, None]
     return gx * (rstd if w is None else rstd * w)[:, None], gw, gb
+
+
+def batch_norm_update_(
+    running_mean, running_var, mean, var, count, momentum
+):  # (C,) each; the unbiased variance
+    running_mean += momentum * (mean - running_mean)
+    running_var += momentum * (var * (count / max(count - 1, 1)) - running_var)

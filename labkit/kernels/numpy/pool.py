@@ -16,15 +16,14 @@ def _windows(x, size, stride, padding, dilation, out, fill):  # -> (N, C, OH, OW
 
 def max_pool2d(x, size, stride, padding, dilation, out):  # -> y, indices into the flat H * W plane
     H, W = x.shape[2:]
-    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    lowest = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
     v = _windows(x, size, stride, padding, dilation, out, lowest)
     v = v.reshape(*v.shape[:4], size[0] * size[1])
     best = v.argmax(-1)
     i = np.arange(out[0])[:, None] * stride[0] - padding[0] + best // size[1] * dilation[0]
     j = np.arange(out[1]) * stride[1] - padding[1] + best % size[1] * dilation[1]
-    indices = np.clip(i, 0, H - 1) * W + np.clip(
-        j, 0, W - 1
-    )  # a window of -inf only would point at the padding
+    # An all -inf window would point at the padding; any of its inputs is as right as another.
+    indices = np.clip(i, 0, H - 1) * W + np.clip(j, 0, W - 1)
     return np.take_along_axis(v, best[..., None], -1)[..., 0], indices
 
 

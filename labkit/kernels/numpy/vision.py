@@ -4,17 +4,15 @@ Padding by reflection, interpolation and adaptive pooling are all of this form; 
 (index, weight), each (O, taps), which the `*_taps` functions build from sizes.
 """
 
-import math
-
 import numpy as np
 
 
 def resample(x, index, weight, axis):  # (..., I, ...) -> (..., O, ...)
-    taps = x.take(index[:, 0], axis), *(x.take(i, axis) for i in index.T[1:])
     if index.shape[1] == 1:
-        return taps[0]
+        return x.take(index[:, 0], axis)
     column = (-1,) + (1,) * (x.ndim - axis - 1)
-    return sum(tap * w.astype(x.dtype).reshape(column) for tap, w in zip(taps, weight.T, strict=True))
+    weight = weight.astype(x.dtype)
+    return sum(x.take(i, axis) * w.reshape(column) for i, w in zip(index.T, weight.T, strict=True))
 
 
 def resample_grad(g, index, weight, axis, size):  # (..., O, ...) -> (..., I, ...)
@@ -35,38 +33,43 @@ def pad_taps(size, before, after, mode):  # -> index, weight (size + before + af
     return i[:, None], np.ones((len(i), 1))
 
 
-def nearest_taps(size, out, scale, exact):  # -> index, weight (out, 1); float32, as torch rounds
-    o = np.arange(out, dtype=np.float32) + np.float32(0.5 if exact else 0)
-    i = np.minimum((o * np.float32(scale)).astype(np.int64), size - 1)
-    return i[:, None], np.ones((out, 1))
-
-
-def linear_taps(size, out, scale, align_corners):  # -> index, weight (out, 2)
+def resize_taps(
+    size, out, scale, mode, align_corners
+):  # -> index, weight (out, taps); scale = inputs per output
+    if mode == "area":
+        return _area_taps(size, out)
+    if mode.startswith("nearest"):
+        return _nearest_taps(size, out, scale, 0.5 if mode == "nearest-exact" else 0)
     o = np.arange(out)
-    position = o * scale if align_corners else np.maximum((o + 0.5) * scale - 0.5, 0)
+    position = o * scale if align_corners else (o + 0.5) * scale - 0.5
+    return _cubic_taps(size, position) if mode == "bicubic" else _linear_taps(size, position)
+
+
+def _nearest_taps(size, out, scale, shift):  # float32 throughout, as torch rounds
+    position = (np.arange(out, dtype=np.float32) + np.float32(shift)) * np.float32(scale)
+    return np.minimum(position.astype(np.int64), size - 1)[:, None], np.ones((out, 1))
+
+
+def _linear_taps(size, position):  # two neighbors, weighted by how near they are
+    position = np.maximum(position, 0)
     left = np.minimum(position.astype(np.int64), size - 1)
     share = np.minimum(position - left, 1)
     return np.stack((left, np.minimum(left + 1, size - 1)), 1), np.stack((1 - share, share), 1)
 
 
-def cubic_taps(size, out, scale, align_corners):  # -> index, weight (out, 4); Keys' kernel with a = -0.75
-    o = np.arange(out)
-    position = o * scale if align_corners else (o + 0.5) * scale - 0.5
+def _cubic_taps(size, position):  # four neighbors, weighted by Keys' cubic with a = -0.75
     left = np.floor(position).astype(np.int64)
-    t = (position - left)[:, None] + np.array([1, 0, -1, -2])  # signed distance to each of the four neighbors
-    d, a = np.abs(t), -0.75
-    near = (a + 2) * d**3 - (a + 3) * d**2 + 1
-    far = a * (d**3 - 5 * d**2 + 8 * d - 4)
-    index = np.clip(left[:, None] + np.arange(-1, 3), 0, size - 1)
-    return index, np.where(d <= 1, near, far)
+    d = np.abs((position - left)[:, None] - np.arange(-1, 3))
+    a = -0.75
+    near, far = (a + 2) * d**3 - (a + 3) * d**2 + 1, a * (d**3 - 5 * d**2 + 8 * d - 4)
+    return np.clip(left[:, None] + np.arange(-1, 3), 0, size - 1), np.where(d <= 1, near, far)
 
 
-def area_taps(size, out):  # -> index, weight (out, taps): the mean of the inputs that each output covers
-    start = [i * size // out for i in range(out)]
-    count = [math.ceil((i + 1) * size / out) - s for i, s in enumerate(start)]
-    offset = np.arange(max(count, default=1))
-    index = np.minimum(np.array(start)[:, None] + offset, size - 1)
-    return index, (offset < np.array(count)[:, None]) / np.array(count)[:, None]
+def _area_taps(size, out):  # the mean of the inputs that each output covers
+    start = np.arange(out) * size // out
+    count = -(-(np.arange(1, out + 1) * size) // out) - start
+    offset = np.arange(count.max(initial=1))
+    return np.minimum(start[:, None] + offset, size - 1), (offset < count[:, None]) / count[:, None]
 
 
 def pad_constant(x, pads, value):  # pads: (before, after) per axis; negative ones crop

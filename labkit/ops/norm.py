@@ -1,0 +1,152 @@
+"""Normalization of rows (layer, RMS), of channels over the batch (batch), of groups of channels (group)."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from labkit.autograd import op
+from labkit.errors import ShapeError
+
+if TYPE_CHECKING:
+    from labkit.tensor import Tensor
+
+
+@op
+def _layer_norm(k, x, w, b, *, eps, size):
+    """(..., size) (size,) (size,) -> (..., size)"""
+    rows = x.reshape(math.prod(x.shape) // max(size, 1), size)  # (N, size)
+    y, mean, rstd = k.layer_norm(rows, w, b, eps)
+
+    def backward(g):
+        gx, gw, gb = k.layer_norm_grad(g.reshape(rows.shape), rows, w, mean, rstd)
+        return gx.reshape(x.shape), gw, gb
+
+    return y.reshape(x.shape), backward
+
+
+@op
+def _rms_norm(k, x, w, *, eps, size):
+    """(..., size) (size,) -> (..., size)"""
+    rows = x.reshape(math.prod(x.shape) // max(size, 1), size)  # (N, size)
+    y, rstd = k.rms_norm(rows, w, eps)
+
+    def backward(g):
+        gx, gw = k.rms_norm_grad(g.reshape(rows.shape), rows, w, rstd)
+        return gx.reshape(x.shape), gw
+
+    return y.reshape(x.shape), backward
+
+
+@op
+def _batch_norm(k, x, w, b, running_mean, running_var, *, training, momentum, eps):
+    """(N, C, ...) -> (N, C, ...). Training uses the statistics of x and moves the running ones."""
+    flat = x.reshape(x.shape[0], x.shape[1], math.prod(x.shape[2:]))  # (N, C, S)
+    mean, var = k.batch_norm_stats(flat) if training else (running_mean, running_var)
+    if training and running_mean is not None:
+        count = flat.shape[0] * flat.shape[2]
+        k.batch_norm_update_(running_mean, running_var, mean, var, count, momentum)
+
+    def backward(g):
+        gx, gw, gb = k.batch_norm_grad(g.reshape(flat.shape), flat, w, mean, var, eps, training)
+        return gx.reshape(x.shape), gw, gb, None, None
+
+    return k.batch_norm(flat, w, b, mean, var, eps).reshape(x.shape), backward
+
+
+# composed
+
+
+def layer_norm(
+    input: "Tensor",
+    normalized_shape: Sequence[int],
+    weight: "Tensor | None" = None,
+    bias: "Tensor | None" = None,
+    eps: float = 1e-5,
+) -> "Tensor":
+    """(x - mean) / sqrt(var + eps) * weight + bias over the last axes, those of normalized_shape."""
+    size = _check_last_axes("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+    return _layer_norm(input, _flat(weight), _flat(bias), eps=eps, size=size)
+
+
+def rms_norm(
+    input: "Tensor", normalized_shape: Sequence[int], weight: "Tensor | None" = None, eps: float | None = None
+) -> "Tensor":
+    """x / sqrt(mean(x^2) + eps) * weight over the last axes; eps defaults to the dtype's machine epsilon."""
+    size = _check_last_axes("rms_norm", input, normalized_shape, weight=weight)
+    return _rms_norm(input, _flat(weight), eps=eps, size=size)
+
+
+def batch_norm(
+    input: "Tensor",
+    running_mean: "Tensor | None",
+    running_var: "Tensor | None",
+    weight: "Tensor | None" = None,
+    bias: "Tensor | None" = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> "Tensor":
+    """Normalize each channel of (N, C, ...) over all other axes.
+
+    In training by the batch's own mean and variance, and running_mean, running_var move towards them in place;
+    otherwise by running_mean and running_var.
+    """
+    shape = tuple(input.shape)
+    if momentum is None:
+        raise TypeError("batch_norm: momentum must be a number; nn.BatchNorm handles momentum=None")
+    if training and shape[:1] + shape[2:] and math.prod(shape[:1] + shape[2:]) == 1:
+        raise ValueError(f"batch_norm: training needs more than one value per channel, got input {shape}")
+    if not training and (running_mean is None or running_var is None):
+        raise ValueError("batch_norm: running_mean and running_var are needed when training is False")
+    for name, t in (
+        ("running_mean", running_mean),
+        ("running_var", running_var),
+        ("weight", weight),
+        ("bias", bias),
+    ):
+        if t is not None and tuple(t.shape) != shape[1:2]:
+            raise ShapeError(
+                f"batch_norm: {name} {tuple(t.shape)} must have one value per channel of input {shape}"
+            )
+    return _batch_norm(
+        input, weight, bias, running_mean, running_var, training=training, momentum=momentum, eps=eps
+    )
+
+
+def group_norm(
+    input: "Tensor",
+    num_groups: int,
+    weight: "Tensor | None" = None,
+    bias: "Tensor | None" = None,
+    eps: float = 1e-5,
+) -> "Tensor":
+    """Layer norm of each group of channels of (N, C, ...), then weight and bias per channel."""
+    shape = tuple(input.shape)
+    if len(shape) < 2 or shape[1] % num_groups:
+        raise ShapeError(
+            f"group_norm: num_groups {num_groups} must divide the channels (axis 1) of input {shape}"
+        )
+    size = math.prod(shape[1:]) // num_groups
+    y = _layer_norm(input.reshape(shape[0], num_groups, size), None, None, eps=eps, size=size).reshape(shape)
+    per_channel = (-1,) + (1,) * (len(shape) - 2)
+    y = y if weight is None else y * weight.reshape(per_channel)
+    return y if bias is None else y + bias.reshape(per_channel)
+
+
+def _flat(parameter: "Tensor | None") -> "Tensor | None":
+    return parameter if parameter is None or parameter.ndim == 1 else parameter.reshape(-1)
+
+
+def _check_last_axes(
+    function: str, x: "Tensor", normalized_shape: Sequence[int], **parameters: "Tensor | None"
+) -> int:
+    """The number of elements of normalized_shape, the shape that x ends in and each parameter has."""
+    expected = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not expected or tuple(x.shape[-len(expected) :]) != expected:
+        raise ShapeError(f"{function}: input {tuple(x.shape)} must end in normalized_shape {expected}")
+    for name, parameter in parameters.items():
+        if parameter is not None and tuple(parameter.shape) != expected:
+            raise ShapeError(
+                f"{function}: {name} {tuple(parameter.shape)} must have normalized_shape {expected}"
+            )
+    return math.prod(expected)
