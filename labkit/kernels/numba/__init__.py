@@ -5,5 +5,13 @@ first, then any file beside its twin in `numpy/`.
 """
 
 KERNELS: dict[str, set[str]] = {
+    "activation": {"relu_grad", "gelu", "gelu_grad", "silu", "silu_grad", "leaky_relu", "leaky_relu_grad"},
+    "attention": {"attention", "attention_grad"},
+    "conv": {"conv2d", "conv2d_grad_input", "conv2d_grad_weight", "conv2d_grad_bias"},
+    "embedding": {"embedding_grad"},
+    "loss": {"cross_entropy"},
+    "norm": {"layer_norm", "layer_norm_grad", "rms_norm", "rms_norm_grad"},
     "optim": {"sgd_", "adam_"},
+    "pool": {"max_pool2d", "max_pool2d_grad"},
+    "recurrent": {"lstm", "lstm_grad", "gru", "gru_grad"},
 }

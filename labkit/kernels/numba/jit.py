@@ -71,12 +71,16 @@ class kernel:
         return run
 
 
-def fast(fn: Callable) -> Callable:
-    """Send the call to `fn` if all floating arrays are float32, else to the kernel of the same name in `numpy/`.
+def fast(fn: Callable | None = None, *, strided: bool = False) -> Callable:
+    """Send the call to `fn` if all floating arrays are float32, else to the kernel of the same name in
+    `numpy/`, which is kept as `.reference`.
 
-    Arrays reach `fn` contiguous and writable, so each loop is compiled for one layout only: others are copied, or, if
-    the kernel writes into its arguments (its name ends in `_`), left to NumPy. `call.reference` is that kernel.
+    Arrays reach `fn` contiguous and writable, so that each loop is compiled for one layout only. Others are
+    copied; if the kernel writes into its arguments (its name ends in `_`), they are left to NumPy. A kernel
+    that only hands them to BLAS says `strided=True` and gets them as they are.
     """
+    if fn is None:
+        return functools.partial(fast, strided=strided)
     in_place = fn.__name__.endswith("_")
     module = fn.__module__.rpartition(".")[2]
     reference = getattr(importlib.import_module(f"labkit.kernels.numpy.{module}"), fn.__name__)
@@ -89,7 +93,7 @@ def fast(fn: Callable) -> Callable:
                 if a.dtype is not _FLOAT32 and a.dtype.kind not in "iub":
                     return reference(*args)
                 flags = a.flags
-                if not (flags.c_contiguous and flags.writeable):
+                if not (strided or (flags.c_contiguous and flags.writeable)):
                     if in_place:
                         return reference(*args)
                     a = a.copy("C")

@@ -8,7 +8,7 @@ def embedding(w, index):  # (V, D) (...) -> (..., D)
 
 
 def embedding_grad(g, index, rows, padding_idx):  # (..., D) (...) -> (V, D)
-    index, g = index.ravel(), g.reshape(index.size, -1)
+    index, g = index.ravel(), g.reshape(index.size, g.shape[-1])
     gw = np.zeros((rows, g.shape[1]), g.dtype)
     order = index.argsort(kind="stable")  # equal rows side by side, so that each is one sum
     found, starts = np.unique(index[order], return_index=True)

@@ -1,0 +1,122 @@
+"""Activations: one pass over flat memory, where the NumPy form makes an array for every step of the formula."""
+
+import math
+
+import numpy as np
+from numba import prange
+
+from labkit.kernels.numba import scalar
+from labkit.kernels.numba.jit import fast, kernel
+from labkit.kernels.numba.scalar import HALF, ONE, ZERO, F
+
+_SCALE, _CUBE, _CUBE3 = F(math.sqrt(2 / math.pi)), F(0.044715), F(3 * 0.044715)
+_SQRT_HALF, _DENSITY = F(math.sqrt(0.5)), F(1 / math.sqrt(2 * math.pi))
+
+
+def _map(loop, x, *numbers):
+    """Run `loop(x, y, *numbers)` over flat views and return y, shaped as x."""
+    y = np.empty_like(x)
+    loop(x.reshape(-1), y.reshape(-1), *numbers)
+    return y
+
+
+def _map_grad(loop, g, x, *numbers):
+    """Run `loop(g, x, gx, *numbers)` over flat views and return gx, shaped as x."""
+    gx = np.empty_like(x)
+    loop(g.reshape(-1), x.reshape(-1), gx.reshape(-1), *numbers)
+    return gx
+
+
+@kernel()
+def _relu_grad(g, y, gx):
+    for i in prange(g.size):
+        gx[i] = ZERO if y[i] <= ZERO else g[i]
+
+
+@kernel()
+def _gelu_tanh(x, y):
+    for i in prange(x.size):
+        v = x[i]
+        y[i] = HALF * v * (ONE + scalar.tanh(_SCALE * (v + _CUBE * v * v * v)))
+
+
+@kernel()
+def _gelu_tanh_grad(g, x, gx):
+    for i in prange(g.size):
+        v = x[i]
+        t = scalar.tanh(_SCALE * (v + _CUBE * v * v * v))
+        slope = HALF * (ONE + t) + HALF * v * (ONE - t * t) * _SCALE * (ONE + _CUBE3 * v * v)
+        gx[i] = g[i] * slope
+
+
+@kernel()
+def _gelu(x, y):
+    for i in prange(x.size):
+        y[i] = HALF * x[i] * (ONE + scalar.erf(x[i] * _SQRT_HALF))
+
+
+@kernel()
+def _gelu_grad(g, x, gx):
+    for i in prange(g.size):
+        v = x[i]
+        gx[i] = g[i] * (HALF * (ONE + scalar.erf(v * _SQRT_HALF)) + v * _DENSITY * scalar.exp(-HALF * v * v))
+
+
+@kernel()
+def _silu(x, y):
+    for i in prange(x.size):
+        y[i] = x[i] * scalar.sigmoid(x[i])
+
+
+@kernel()
+def _silu_grad(g, x, gx):
+    for i in prange(g.size):
+        s = scalar.sigmoid(x[i])
+        gx[i] = g[i] * s * (ONE + x[i] * (ONE - s))
+
+
+@kernel()
+def _leaky_relu(x, y, slope):
+    for i in prange(x.size):
+        y[i] = x[i] if x[i] > ZERO else slope * x[i]
+
+
+@kernel()
+def _leaky_relu_grad(g, x, gx, slope):
+    for i in prange(g.size):
+        gx[i] = g[i] if x[i] > ZERO else slope * g[i]
+
+
+@fast
+def relu_grad(g, y):
+    return _map_grad(_relu_grad, g, y)
+
+
+@fast
+def gelu(x, approximate):
+    return _map(_gelu_tanh if approximate == "tanh" else _gelu, x)
+
+
+@fast
+def gelu_grad(g, x, approximate):
+    return _map_grad(_gelu_tanh_grad if approximate == "tanh" else _gelu_grad, g, x)
+
+
+@fast
+def silu(x):
+    return _map(_silu, x)
+
+
+@fast
+def silu_grad(g, x):
+    return _map_grad(_silu_grad, g, x)
+
+
+@fast
+def leaky_relu(x, negative_slope):
+    return _map(_leaky_relu, x, F(negative_slope))
+
+
+@fast
+def leaky_relu_grad(g, x, negative_slope):
+    return _map_grad(_leaky_relu_grad, g, x, F(negative_slope))
