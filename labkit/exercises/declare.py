@@ -140,6 +140,8 @@ class Implement(Exercise):
     vjp       the answer returns (value, backward) and backward(g) returns one gradient per name in `grads`
     memory    "fresh": the output must not share memory with an input; "view": it must; "any": either
     changes   names of the inputs that the answer is meant to change in place
+    reference whose results the oracle gives, in words
+    delegate  an answer that only calls torch's own version, which must be refused; the oracle unless given
     reduces   how many terms are summed into one output value, for the tolerance; the largest input if absent
     """
 
@@ -154,6 +156,8 @@ class Implement(Exercise):
     changes: tuple[str, ...] = ()
     reduces: int | None = None
     rules: Rules = Rules()
+    reference: str = "torch"
+    delegate: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -285,7 +285,8 @@ def _describe(inputs: dict[str, Any]) -> str:
 
 def _proven(exercise: Implement) -> str:
     count = len(exercise.cases)
-    words = f"{count} cases agree with torch" if count > 1 else "agrees with torch"
+    words = f"{count} cases agree" if count > 1 else "agrees"
+    words += f" with {exercise.reference}"
     if exercise.grads:
         words += f", and so do the gradients of {', '.join(exercise.grads)}"
     return words + "."
