@@ -4,7 +4,18 @@ Importing this package is cheap: NumPy, matplotlib, torch and ipywidgets are loa
 needs them.
 """
 
+from labkit.viz.arrays import compare as compare
+from labkit.viz.arrays import image_grid as image_grid
+from labkit.viz.explore import broadcast_explorer as broadcast_explorer
+from labkit.viz.explore import strides_explorer as strides_explorer
 from labkit.viz.figure import Figure as Figure
+from labkit.viz.graphs import graph as graph
+from labkit.viz.plots import curves as curves
+from labkit.viz.plots import decision_boundary as decision_boundary
+from labkit.viz.plots import error_vs_epsilon as error_vs_epsilon
+from labkit.viz.plots import histogram as histogram
+from labkit.viz.plots import lr_range as lr_range
+from labkit.viz.plots import variance_by_depth as variance_by_depth
 from labkit.viz.shapes import broadcast as broadcast
 from labkit.viz.shapes import broadcast_grid as broadcast_grid
 from labkit.viz.storage import strides as strides

@@ -60,7 +60,7 @@ def strides(
     (row-major if left out), an offset, and how many cells the storage has (as many as are read if left out).
     A view may have 0 to 3 axes. An index outside the storage is an error; with `check=False` it is drawn.
     """
-    view = _view(x_or_shape, stride, offset, storage)
+    view = view_of(x_or_shape, stride, offset, storage)
     if len(view.shape) > 3:
         raise ValueError(
             f"strides draws views of up to 3 axes; shape {view.shape} has {len(view.shape)}. Index one away."
@@ -97,7 +97,7 @@ def outside(view: View) -> str:
     return ""
 
 
-def _view(x: Any, stride: Sequence[int] | None, offset: int, storage: int | None) -> View:
+def view_of(x: Any, stride: Sequence[int] | None, offset: int, storage: int | None) -> View:
     if hasattr(x, "untyped_storage"):
         return _view_of_torch(x)
     if not hasattr(x, "__array_interface__"):
