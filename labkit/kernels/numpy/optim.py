@@ -36,3 +36,20 @@ def adam_(p, g, m, v, vmax, lr, beta1, beta2, eps, weight_decay, decoupled, step
     if vmax is not None:
         v = np.maximum(vmax, v, out=vmax)
     p -= lr / (1 - beta1**step) * m / (np.sqrt(v) / math.sqrt(1 - beta2**step) + eps)
+
+
+def rmsprop_(p, g, v, buf, mean, lr, alpha, eps, weight_decay, momentum):
+    """v follows the mean of g * g (mean: of g);  p -= lr * g / (sqrt(v - mean * mean) + eps), with momentum as SGD."""
+    if weight_decay:
+        g = g + weight_decay * p
+    v *= alpha
+    v += (1 - alpha) * (g * g)
+    if mean is not None:
+        mean += (1 - alpha) * (g - mean)
+        v = v - mean * mean
+    g = g / (np.sqrt(v) + eps)
+    if buf is not None:
+        buf *= momentum
+        buf += g
+        g = buf
+    p -= lr * g
