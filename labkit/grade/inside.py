@@ -1,0 +1,35 @@
+"""What a process that grades does first: limits that keep a wrong answer from hurting the machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+GIB = 2**30
+
+
+def prepare() -> None:
+    """Limit the memory, and keep `exit()` in a cell from ending the process."""
+    limit_memory()
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if shell is not None:
+        shell.ask_exit = lambda: None
+
+
+def limit_memory() -> None:
+    """Make an allocation larger than the machine an error instead of a swap storm.
+
+    The limit is on private writable memory (RLIMIT_DATA): `LABKIT_MEMORY` GiB, by default what the machine
+    has and at most 32. The address space (RLIMIT_AS) is not limited: CUDA reserves far more than it uses.
+    Where there is no such limit, Python's own MemoryError has to do.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    most = min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), 32 * GIB)
+    limit = int(float(os.environ.get("LABKIT_MEMORY", most / GIB)) * GIB)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))

@@ -1,0 +1,76 @@
+"""The inside of the warm lane: a process that runs cells as a kernel would, told to over a pipe.
+
+Importing this module is the warming-up: multiprocessing's fork server imports it once, and every process that
+grades is a fork of that server with torch and the checks already there. No tensor operation runs
+here, because thread pools do not survive a fork.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import os
+import signal
+import sys
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch  # noqa: F401 - so that forks have it
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+import labkit.grade.inside  # noqa: F401 - cells ask for it
+from labkit import exercises
+
+check = importlib.import_module("labkit.grade.check")
+exercises.all_exercises()
+
+
+def serve(pipe: Connection, folder: str, environment: dict[str, str]) -> None:
+    """Run cells until the pipe closes: a message is a source and its time limit, the answer what came of it."""
+    os.environ.update(environment)
+    os.environ |= {"LABKIT_LANE": "watch", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    os.chdir(folder)
+    sys.path.insert(0, "")
+    _be_silent()
+    shell = _new_shell()
+    records: list[dict[str, Any]] = []
+    check.listeners.append(lambda verdict: records.append(verdict.record()))
+    pipe.send_bytes(b"{}")  # ready
+    while True:
+        try:
+            source, timeout = json.loads(pipe.recv_bytes())
+        except EOFError:
+            os._exit(0)
+        records.clear()
+        _expire(timeout)
+        result = shell.run_cell(source, store_history=False)
+        error = result.error_before_exec or result.error_in_exec
+        words = f"{type(error).__name__}: {error}".strip().removesuffix(":") if error else None
+        pipe.send_bytes(json.dumps({"record": records[-1] if records else None, "error": words}).encode())
+
+
+def _be_silent() -> None:
+    """What cells print goes nowhere, and nobody answers their questions."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    sys.stdin = open(0, closefd=False)
+    sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))
+
+
+def _new_shell() -> InteractiveShell:
+    """IPython without history: magics, display and top-level await work as in a notebook."""
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = InteractiveShell.instance(config=config)
+    sys.modules["__main__"] = shell.user_module
+    return shell
+
+
+def _expire(timeout: float) -> None:
+    """End by alarm if the process that asked is not there to end this one."""
+    if hasattr(signal, "alarm"):
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(math.ceil(timeout) + 5)
