@@ -54,7 +54,8 @@ def show(verdict: Verdict) -> None:
     """Display a verdict: a box in a notebook, text elsewhere, and the record for whoever grades."""
     ipython = sys.modules.get("IPython")
     if ipython is None or ipython.get_ipython() is None:
-        print(verdict.text())
+        encoding = sys.stdout.encoding or "utf-8"  # a terminal may know ASCII only
+        print(verdict.text().encode(encoding, "replace").decode(encoding))
         return
     bundle = {"text/plain": verdict.text(), "text/html": verdict.html(), RECORD_MIME: verdict.record()}
     ipython.display.display(bundle, raw=True)

@@ -2,6 +2,7 @@
 
 The tolerance is `16 eps sqrt(n)`: eps is the spacing of the dtype, n the number of terms summed into one
 value, and errors are relative to the larger of the value itself and the typical (root mean square) value.
+Values far beyond the rest, such as the -1e9 of a mask, are not typical: they would excuse any other error.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import numpy as np
 from labkit.exercises.declare import Engine
 
 _TENSOR_NAMES = {"torch": "a torch tensor", "labkit": "a labkit tensor", "numpy": "a NumPy array"}
+# The spacing of the floating dtypes of torch that NumPy does not have.
+_NOT_NUMPY = {"bfloat16": 2.0**-7, "float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2}
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,10 @@ def is_labkit(value: Any) -> bool:
 def leaf(value: Any) -> Leaf:
     """Take one value out of its library, keeping which library and dtype it had."""
     if is_torch(value):
-        plain = value.detach().resolve_neg().resolve_conj()
         dtype = str(value.dtype).removeprefix("torch.")
-        return Leaf("torch", (plain.float() if dtype == "bfloat16" else plain).cpu().numpy(), dtype)
+        plain = value.detach().to_dense() if value.is_sparse else value.detach()
+        plain = plain.float() if dtype in _NOT_NUMPY else plain.resolve_neg().resolve_conj()
+        return Leaf("torch", plain.cpu().numpy(), dtype)
     if is_labkit(value):
         array = np.asarray(value.detach().numpy())
         return Leaf("labkit", array, array.dtype.name)
@@ -68,11 +72,15 @@ def leaf(value: Any) -> Leaf:
 
 
 def flatten(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Walk tuples, lists and dicts; yield (path, leaf) in order, and for a container its kind and size."""
+    """Walk tuples, lists and dicts; yield (path, leaf) in order, and for a container its kind and size.
+
+    The order in which a dict was filled does not count.
+    """
     if isinstance(value, dict):
-        yield path, ("dict", tuple(value))
-        for key, item in value.items():
-            yield from flatten(item, f"{path}[{key!r}]")
+        keys = sorted(value, key=repr)
+        yield path, ("dict", tuple(keys))
+        for key in keys:
+            yield from flatten(value[key], f"{path}[{key!r}]")
     elif isinstance(value, tuple | list):
         yield path, ("tuple" if isinstance(value, tuple) else "list", len(value))
         for index, item in enumerate(value):
@@ -82,12 +90,12 @@ def flatten(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def tolerance(dtype: str, terms: int) -> float:
-    """16 eps sqrt(terms) for floating dtypes, 0 for integers and booleans."""
-    if dtype == "bfloat16":
-        eps = 2.0**-8
+    """16 eps sqrt(terms) for floating and complex dtypes, 0 for integers and booleans."""
+    if dtype in _NOT_NUMPY:
+        eps = _NOT_NUMPY[dtype]
     elif dtype == "float":
         eps = float(np.finfo(np.float64).eps)
-    elif dtype.startswith("float"):
+    elif dtype.startswith(("float", "complex")):
         eps = float(np.finfo(dtype).eps)
     else:
         return 0.0
@@ -97,14 +105,23 @@ def tolerance(dtype: str, terms: int) -> float:
 def wrong_values(yours: np.ndarray, theirs: np.ndarray, tol: float) -> np.ndarray:
     """Which elements differ by more than the tolerance. NaN equals NaN; infinities must match."""
     if tol == 0.0:
-        return yours != theirs
-    a, b = yours.astype(np.float64), theirs.astype(np.float64)
+        return np.asarray(yours != theirs)
+    wide = np.complex128 if np.iscomplexobj(yours) or np.iscomplexobj(theirs) else np.float64
+    a, b = yours.astype(wide), theirs.astype(wide)
     finite = np.isfinite(a) & np.isfinite(b)
-    typical = math.sqrt(float(np.mean(np.square(b[np.isfinite(b)])))) if np.isfinite(b).any() else 0.0
     with np.errstate(invalid="ignore", over="ignore"):
-        close = np.abs(a - b) <= tol * np.maximum(np.abs(b), typical)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
+        close = np.abs(a - b) <= tol * np.maximum(np.abs(b), _typical(b))
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
     return np.asarray(~np.where(finite, close, same))
+
+
+def _typical(values: np.ndarray) -> float:
+    """The root mean square of the finite values, without those 10,000 times beyond the lower quarter."""
+    sizes = np.abs(values[np.isfinite(values)])
+    if not sizes.any():
+        return 0.0
+    usual = 1e4 * float(np.quantile(sizes[sizes > 0], 0.25, method="lower"))
+    return math.sqrt(float(np.mean(np.square(sizes[sizes <= usual]))))
 
 
 def compare(yours: Any, theirs: Any, engine: Engine, terms: int) -> Difference | None:
@@ -129,10 +146,10 @@ def same(a: Any, b: Any, terms: int = 1) -> bool:
 def _same_leaf(x: Any, y: Any, terms: int) -> bool:
     if not (isinstance(x, Leaf) and isinstance(y, Leaf)):
         return bool(x == y)
+    if not x.is_array and not y.is_array:
+        return _compare_type("", x, y, "python", 1) is None and _equal_plain(x.value, y.value, terms)
     if (x.kind, x.dtype) != (y.kind, y.dtype):
         return False
-    if not x.is_array:
-        return x.value is y.value or bool(x.value == y.value)
     if x.value.shape != y.value.shape:
         return False
     return not wrong_values(x.value, y.value, tolerance(x.dtype, terms)).any()
@@ -147,17 +164,17 @@ def _compare_type(place: str, given: Any, expected: Any, engine: Engine, terms: 
         return None if given == expected else Difference("type", _container_words(place, given, expected))
     if expected.is_array:
         wanted = engine if engine != "python" else "torch"
-        if given.kind == wanted or (
-            wanted == "numpy" and given.kind == "python" and expected.value.ndim == 0
-        ):
+        plain = wanted == "numpy" and type(given.value) in (bool, int, float) and expected.value.ndim == 0
+        if given.kind == wanted or plain:
             return None
         return Difference("type", f"{place} is {_type_words(given)}; {_TENSOR_NAMES[wanted]} is wanted.")
     if given.is_array:
-        return Difference("type", f"{place} is {_type_words(given)}; {_type_words(expected)} is wanted.")
-    numbers = (int, float)
-    both_numbers = isinstance(given.value, numbers) and isinstance(expected.value, numbers)
-    bools = isinstance(given.value, bool) + isinstance(expected.value, bool)
-    if type(given.value) is type(expected.value) or (both_numbers and not bools):
+        single = expected.value is not None and given.value.ndim == 0
+        advice = ("`.item()` takes the number out.",) if single else ()
+        words = f"{place} is {_type_words(given)}; {_type_words(expected)} is wanted."
+        return Difference("type", words, advice)
+    kinds = {type(given.value), type(expected.value)}
+    if len(kinds) == 1 or kinds == {int, float}:
         return None
     return Difference("type", f"{place} is {_type_words(given)}; {_type_words(expected)} is wanted.")
 
@@ -177,6 +194,8 @@ def _container_words(place: str, given: Any, expected: Any) -> str:
 def _type_words(item: Leaf) -> str:
     if item.value is None:
         return "None"
+    if item.kind == "numpy" and item.value.ndim == 0:
+        return f"a NumPy {item.dtype}"
     if item.is_array:
         return _TENSOR_NAMES[item.kind]
     article = "an" if item.dtype[0] in "aeiou" else "a"
@@ -216,7 +235,8 @@ def _compare_values(place: str, given: Any, expected: Any, engine: Engine, terms
     first = tuple(int(i) for i in np.argwhere(wrong)[0])
     at = f" at {list(first)}" if first else ""
     count = f"{int(wrong.sum())} of {wrong.size} values differ; first{at}" if first else "The value differs"
-    lines = [f"{count}: yours {_number(mine[first])}, torch {_number(truth[first])}."]
+    left, right = _pair(mine[first], truth[first])
+    lines = [f"{count}: yours {left}, torch {right}."]
     pattern = _pattern(mine, truth, tol)
     if pattern:
         lines.append(pattern)
@@ -229,23 +249,40 @@ def _compare_values(place: str, given: Any, expected: Any, engine: Engine, terms
 
 def _compare_plain(place: str, given: Any, expected: Any, terms: int) -> Difference | None:
     mine, truth = given.value, expected.value
-    if isinstance(truth, float) or isinstance(mine, float):
-        off = wrong_values(np.array(float(mine)), np.array(float(truth)), tolerance("float", terms))
-        if not off.any():
-            return None
-    elif mine == truth:
+    if _equal_plain(mine, truth, terms):
         return None
-    return Difference("values", f"{place} is wrong.", (f"Yours {mine!r}, torch {truth!r}.",))
+    return Difference("values", f"{place} is wrong.", (f"Yours {mine!r}, wanted {truth!r}.",))
 
 
-def _number(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, np.floating) else str(value)
+def _equal_plain(mine: Any, truth: Any, terms: int) -> bool:
+    """Equality of two plain values of the same type; floats to tolerance, NaN equal to NaN."""
+    if type(mine) is float or type(truth) is float:
+        tol = tolerance("float", terms)
+        return not wrong_values(np.array(float(mine)), np.array(float(truth)), tol).any()
+    try:
+        return mine is truth or bool(mine == truth)
+    except Exception:  # an object that cannot be compared is not equal
+        return False
+
+
+def _pair(mine: Any, truth: Any) -> tuple[str, str]:
+    """Two numbers in as few digits as tell them apart."""
+    if not isinstance(truth, np.floating):
+        return str(mine), str(truth)
+    for digits in (6, 9, 17):
+        left, right = f"{mine:.{digits}g}", f"{truth:.{digits}g}"
+        if left != right:
+            break
+    return left, right
 
 
 def _pattern(mine: np.ndarray, truth: np.ndarray, tol: float) -> str | None:
     """A relation between the two that says more than the first difference does."""
-    if not tol or mine.size < 2 or not (np.isfinite(mine).all() and np.isfinite(truth).all()):
+    if not tol or mine.size < 2 or np.iscomplexobj(truth):
         return None
+    if not (np.isfinite(mine).all() and np.isfinite(truth).all()):
+        return None
+    mine, truth = mine.astype(np.float64), truth.astype(np.float64)
     used = np.abs(truth) > 1e-3 * np.abs(truth).max() if truth.any() else np.zeros(truth.shape, bool)
     if not mine.any():
         return "Yours is all zeros."
@@ -255,8 +292,8 @@ def _pattern(mine: np.ndarray, truth: np.ndarray, tol: float) -> str | None:
             np.ptp(ratio) <= 1e-4 * abs(ratio[0])
             and not wrong_values(mine, truth * ratio[0], max(tol, 1e-5)).any()
         ):
-            return f"Every value is {_number(np.float64(ratio[0]))} times torch's."
-    offset = mine.astype(np.float64) - truth
+            return f"Every value is {ratio[0]:.6g} times torch's."
+    offset = mine - truth
     if np.ptp(offset) <= 1e-4 * abs(offset.flat[0]):
-        return f"Every value is torch's plus {_number(np.float64(offset.flat[0]))}."
+        return f"Every value is torch's plus {offset.flat[0]:.6g}."
     return None

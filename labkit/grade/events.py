@@ -20,28 +20,30 @@ def file() -> Path:
 
 
 def append(kind: str, **content: Any) -> None:
-    """Add one event. A folder that cannot be written to costs the memory of it, never the lesson."""
-    line = json.dumps({"kind": kind, "at": round(time.time(), 1), **content}, default=repr)
+    """Add one event. What cannot be written costs the memory of it, never the lesson."""
     try:
+        line = json.dumps({"kind": kind, "at": round(time.time(), 1), **content}, default=repr, skipkeys=True)
         file().parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(file(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             os.write(descriptor, f"\n{line}\n".encode())
         finally:
             os.close(descriptor)
-    except OSError:
+    except (OSError, ValueError, RecursionError):  # no permission, or an answer that contains itself
         return
 
 
 def read() -> list[dict[str, Any]]:
     """All events in order; lines that are not whole are skipped."""
-    if not file().exists():
+    try:
+        text = file().read_text(encoding="utf-8", errors="replace")
+    except OSError:
         return []
     events = []
-    for line in file().read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in text.splitlines():
         try:
             event = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(event, dict) and "kind" in event:
             events.append(event)

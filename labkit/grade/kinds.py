@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from labkit.exercises.declare import Fix, Measure, Predict, WriteTest
 from labkit.grade.compare import leaf
 from labkit.grade.ladder import judge_implement, terms_of, trial
-from labkit.grade.run import where_it_failed
+from labkit.grade.run import is_stub, seed_everything, where_it_failed
 from labkit.grade.verdict import Verdict, hint_line, is_blank, not_started
 
 # fix
@@ -20,7 +21,6 @@ def judge_fix(exercise: Fix, answer: Any, fault: Any = None) -> Verdict:
     """Both halves are checked: the code must be mended, and the fault named."""
     mended = judge_implement(exercise, answer)
     named = None if is_blank(fault) else fault
-    menu = ", ".join(f'"{key}"' for key in exercise.menu)
     if mended.status == "not started":
         return mended
     if not mended.passed:
@@ -35,19 +35,35 @@ def judge_fix(exercise: Fix, answer: Any, fault: Any = None) -> Verdict:
             return replace(
                 mended, headline="you named the fault; the code still has it. Now mend it.", mistake=None
             )
-        return replace(mended, headline="the code still has the fault.", mistake=None)
+        lines = (_menu_line(exercise, named), hint_line(exercise))
+        return replace(mended, headline="the code still has the fault.", lines=lines, mistake=None)
     if named is None:
         return Verdict(
-            exercise.id, "values", "the code is mended. Now name the fault.", (f"`fault` is one of {menu}.",)
-        )
-    if named not in exercise.menu:
-        return Verdict(
-            exercise.id, "type", f"`fault = {named!r}` is not on the menu.", (f"Choose from {menu}.",)
+            exercise.id,
+            "values",
+            "the code is mended. Now name the fault.",
+            (f"`fault` is one of {_menu(exercise)}.",),
         )
     if named != exercise.fault:
-        lines = (exercise.menu[named], hint_line(exercise))
-        return Verdict(exercise.id, "values", f'the code is mended, but the fault was not "{named}".', lines)
+        status = "values" if _on_menu(exercise, named) else "type"
+        lines = (_menu_line(exercise, named), hint_line(exercise))
+        return Verdict(exercise.id, status, f"the code is mended, but the fault was not {named!r}.", lines)
     return replace(mended, headline=f'fault "{exercise.fault}" named and mended; {mended.headline}')
+
+
+def _menu(exercise: Fix) -> str:
+    return ", ".join(f'"{key}"' for key in exercise.menu)
+
+
+def _on_menu(exercise: Fix, named: Any) -> bool:
+    return isinstance(named, str) and named in exercise.menu
+
+
+def _menu_line(exercise: Fix, named: Any) -> str:
+    """What to say about a wrong name for the fault."""
+    if _on_menu(exercise, named):
+        return exercise.menu[named]
+    return f"That is not on the menu. Choose from {_menu(exercise)}."
 
 
 # predict
@@ -83,15 +99,22 @@ def wrong_items(exercise: Predict, answer: dict[str, Any]) -> list[str]:
 
 
 def _agrees(given: Any, truth: Any) -> bool:
-    """Equal, with lists taken for tuples and floats to 1 %."""
+    """Equal, with lists taken for tuples, floats to 1 %, and text without regard to capitals."""
+    given = given.item() if hasattr(given, "item") and np.ndim(given) == 0 else given
     if isinstance(truth, tuple | list):
         is_sequence = isinstance(given, tuple | list) and len(given) == len(truth)
         return is_sequence and all(_agrees(a, b) for a, b in zip(given, truth, strict=True))
     if isinstance(truth, bool) or isinstance(given, bool):
         return given is truth
-    if isinstance(truth, float):
-        return isinstance(given, int | float) and abs(given - truth) <= 0.01 * max(abs(truth), 1e-12)
-    return bool(given == truth)
+    if isinstance(truth, float) and isinstance(given, int | float):
+        near = abs(given - truth) <= 0.01 * abs(truth) < math.inf
+        return near or given == truth or (math.isnan(given) and math.isnan(truth))
+    if isinstance(truth, str) and isinstance(given, str):
+        return given.strip().casefold() == truth.casefold()
+    try:
+        return bool(given == truth)
+    except Exception:  # an array of several values, say
+        return False
 
 
 # measure
@@ -102,6 +125,8 @@ def judge_measure(exercise: Measure, answer: Any) -> Verdict:
         return not_started(exercise, "no measurement yet.")
     wanted = exercise.answer_type if isinstance(exercise.answer_type, tuple) else (exercise.answer_type,)
     plain = answer.item() if hasattr(answer, "item") and np.ndim(answer) == 0 else answer
+    if isinstance(plain, int) and not isinstance(plain, bool) and float in wanted:
+        plain = plain if int in wanted else float(plain)
     if not isinstance(plain, wanted) or (isinstance(plain, bool) and bool not in wanted):
         names = " or ".join(kind.__name__ for kind in wanted)
         return Verdict(
@@ -129,7 +154,7 @@ def judge_test(exercise: WriteTest, answer: Any) -> Verdict:
     if is_blank(answer):
         return not_started(exercise, "no test yet.")
     results = _test_results(exercise, answer)
-    if any(isinstance(error, NotImplementedError) for error in results):
+    if any(is_stub(error) for error in results):
         return not_started(exercise, "the test still reaches `raise NotImplementedError`.")
     good, found = results[: len(exercise.good)], results[len(exercise.good) :]
     missed = [name for name, error in zip(exercise.bugs, found, strict=True) if error is None]
@@ -157,9 +182,12 @@ def _test_results(exercise: WriteTest, test: Any) -> list[BaseException | None]:
     """What the test raised for each right implementation, then for each planted bug."""
     results: list[BaseException | None] = []
     for implementation in [*exercise.good, *(code for _, code in exercise.bugs.values())]:
+        seed_everything()
         try:
             test(implementation)
             results.append(None)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # pytest's own outcomes are not Exceptions
             results.append(error)
     return results

@@ -12,8 +12,8 @@ import numpy as np
 
 from labkit.exercises.declare import Case, Implement, Mistake, Raises
 from labkit.grade import rules
-from labkit.grade.compare import Difference, compare, same
-from labkit.grade.run import Outcome, expected, expected_gradients, gradients, run, where_it_failed
+from labkit.grade.compare import Difference, Leaf, compare, flatten, same
+from labkit.grade.run import Outcome, expected, expected_gradients, gradients, is_stub, run, where_it_failed
 from labkit.grade.verdict import STATUSES, Verdict, hint_line, is_blank, not_started
 
 # The last error that an answer raised, for `labkit.traceback()`.
@@ -22,50 +22,50 @@ last_error: BaseException | None = None
 
 @dataclass
 class Trial:
-    """An answer run on every case: what the ladder and the diagnosis look at."""
+    """An answer run on every case: what the ladder and the diagnosis look at. `grads` is by name of case."""
 
     outcomes: list[Outcome]
-    grads: list[dict[str, Any]] = field(default_factory=list)
+    grads: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def same(self, other: Trial, terms: list[int]) -> bool:
         """Whether two answers did the same thing on every case."""
         pairs = zip(self.outcomes, other.outcomes, terms, strict=True)
-        if not all(_same_outcome(a, b, n) for a, b, n in pairs):
-            return False
-        return len(self.grads) == len(other.grads) and all(
-            same(a, b, n) for a, b, n in zip(self.grads, other.grads, terms, strict=False)
-        )
+        return all(_same_outcome(a, b, n) for a, b, n in pairs) and same(self.grads, other.grads, max(terms))
 
 
 def _same_outcome(a: Outcome, b: Outcome, terms: int) -> bool:
-    if a.error or b.error:
+    if a.error is not None or b.error is not None:
         return type(a.error) is type(b.error)
     return same(a.value, b.value, terms) and a.changed == b.changed and bool(a.shares) == bool(b.shares)
 
 
 def trial(exercise: Implement, answer: Any) -> Trial:
-    """Run an answer on all cases, and for gradients on the ordinary ones if nothing failed."""
+    """Run an answer on all cases, then backward on the ordinary ones that returned something."""
     outcomes = [run(exercise, answer, case) for case in exercise.cases]
-    grads: list[dict[str, Any]] = []
-    if exercise.grads and not any(outcome.error for outcome in outcomes):
-        for case in _ordinary(exercise):
-            try:
-                grads.append(gradients(exercise, answer, case))
-            except Exception as error:  # the backward pass is the learner's code too
-                grads.append({"error": f"{type(error).__name__}: {error}"})
-    return Trial(outcomes, grads)
+    results = zip(exercise.cases, outcomes, strict=True)
+    returned = [case for case, outcome in results if outcome.error is None and not case.extreme]
+    if not exercise.grads:
+        return Trial(outcomes)
+    return Trial(outcomes, {case.name: _backward(exercise, answer, case) for case in returned})
 
 
-def _ordinary(exercise: Implement) -> list[Case]:
-    return [case for case in exercise.cases if not case.extreme]
+def _backward(exercise: Implement, answer: Any, case: Case) -> dict[str, Any]:
+    try:
+        return gradients(exercise, answer, case)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the backward pass is the learner's code too
+        return {"error": f"{type(error).__name__}: {str(error).strip().split(chr(10))[0]}"}
 
 
 def terms_of(exercise: Implement, case: Case) -> int:
     """How many numbers may be summed into one output value: declared, else the size of the largest input."""
     if exercise.reduces is not None:
         return exercise.reduces
-    inputs = case.inputs(exercise.id, exercise.dtype)
-    return max([1, *(value.size for value in inputs.values() if isinstance(value, np.ndarray))])
+    leaves = [
+        item.value for _, item in flatten(case.inputs(exercise.id, exercise.dtype)) if isinstance(item, Leaf)
+    ]
+    return max([1, *(value.size for value in leaves if isinstance(value, np.ndarray))])
 
 
 def judge_implement(exercise: Implement, answer: Any) -> Verdict:
@@ -73,9 +73,10 @@ def judge_implement(exercise: Implement, answer: Any) -> Verdict:
     if is_blank(answer):
         return not_started(exercise, "nothing here yet.")
     attempt = trial(exercise, answer)
-    if any(isinstance(outcome.error, NotImplementedError) for outcome in attempt.outcomes):
+    judged = _judged(exercise, attempt)
+    if any(is_stub(outcome.error) and not _wanted(outcome, truth) for _, outcome, truth in judged):
         return not_started(exercise, "the answer still reaches `raise NotImplementedError`.")
-    problem = _first_problem(exercise, answer, attempt)
+    problem = _first_problem(exercise, answer, attempt, judged)
     if problem is None:
         return Verdict(exercise.id, "pass", _proven(exercise), (exercise.passed,))
     return _explain(exercise, attempt, problem)
@@ -92,34 +93,47 @@ class Problem:
     picture: str | None = None
 
 
-def _first_problem(exercise: Implement, answer: Any, attempt: Trial) -> Problem | None:
-    results = list(zip(exercise.cases, attempt.outcomes, strict=True))
+Judged = list[tuple[Case, Outcome, Any]]
+
+
+def _judged(exercise: Implement, attempt: Trial) -> Judged:
+    """Each case with what the answer did and what the oracle says."""
     truths = [expected(exercise, case) for case in exercise.cases]
-    ordinary = [
-        (case, outcome, truth)
-        for (case, outcome), truth in zip(results, truths, strict=True)
-        if not case.extreme
-    ]
-    extreme = [
-        (case, outcome, truth) for (case, outcome), truth in zip(results, truths, strict=True) if case.extreme
-    ]
+    return list(zip(exercise.cases, attempt.outcomes, truths, strict=True))
+
+
+def _wanted(outcome: Outcome, truth: Any) -> bool:
+    """Whether the answer raised what it should raise."""
+    return isinstance(truth, Raises) and isinstance(outcome.error, truth.kind)
+
+
+def _first_problem(exercise: Implement, answer: Any, attempt: Trial, judged: Judged) -> Problem | None:
+    ordinary = [item for item in judged if not item[0].extreme]
+    extreme = [item for item in judged if item[0].extreme]
     return (
         _errors(ordinary)
         or _rules(exercise, answer, attempt)
         or _values(exercise, ordinary)
-        or _gradients(exercise, attempt)
+        or _gradients(exercise, attempt, ordinary)
         or _memory(exercise, ordinary)
         or _extremes(exercise, extreme)
         or _cost(exercise, ordinary)
     )
 
 
-Judged = list[tuple[Case, Outcome, Any]]
+def passes(exercise: Implement, answer: Any) -> bool:
+    """Whether `judge_implement` would pass the answer: one case at a time, no diagnosis, so a no is quick."""
+    for case in exercise.cases:
+        one = replace(exercise, cases=[case])
+        attempt = trial(one, answer)
+        if _first_problem(one, answer, attempt, _judged(one, attempt)):
+            return False
+    return True
 
 
 def _errors(judged: Judged) -> Problem | None:
     for case, outcome, truth in judged:
-        if outcome.error and not isinstance(truth, Raises):
+        if outcome.error is not None and not isinstance(truth, Raises):
             return _error(case, outcome.error)
     return None
 
@@ -156,11 +170,13 @@ def _values(exercise: Implement, judged: Judged) -> Problem | None:
 
 def _difference(exercise: Implement, case: Case, outcome: Outcome, truth: Any) -> Difference | None:
     if isinstance(truth, Raises):
-        if isinstance(outcome.error, truth.kind):
+        if _wanted(outcome, truth):
             return None
-        did = f"raises {type(outcome.error).__name__}" if outcome.error else f"returns {outcome.value!r}"
+        value = " ".join(repr(outcome.value).split())
+        returned = f"returns {value if len(value) <= 60 else value[:57] + '...'}"
+        did = f"raises `{type(outcome.error).__name__}`" if outcome.error is not None else returned
         return Difference("values", f"these inputs should raise `{truth.kind.__name__}`; yours {did}.")
-    if outcome.error:
+    if outcome.error is not None:
         problem = _error(case, outcome.error)
         return Difference("error", problem.headline, problem.lines)
     if outcome.value is None and truth is not None:
@@ -183,13 +199,18 @@ def _draw(difference: Difference) -> str | None:
     return viz.compare(mine, truth).svg
 
 
-def _gradients(exercise: Implement, attempt: Trial) -> Problem | None:
-    for case, mine in zip(_ordinary(exercise), attempt.grads, strict=False):
+def _gradients(exercise: Implement, attempt: Trial, judged: Judged) -> Problem | None:
+    for case, outcome, truth in judged:
+        if not exercise.grads or isinstance(truth, Raises):
+            continue
+        mine = attempt.grads[case.name]
         if "error" in mine:
-            return Problem("gradients", f"the backward pass fails: {mine['error']}", (), case)
-        truth = expected_gradients(exercise, case)
+            # Changing an input in place breaks the backward pass: then that is the thing to say.
+            changed = _memory(exercise, [(case, outcome, truth)])
+            return changed or Problem("gradients", f"the backward pass fails: {mine['error']}", (), case)
+        theirs = expected_gradients(exercise, case)
         for name in exercise.grads:
-            problem = _gradient(exercise, case, name, mine.get(name), truth[name])
+            problem = _gradient(exercise, case, name, mine.get(name), theirs[name])
             if problem:
                 return problem
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import inspect
 import sys
 import textwrap
@@ -14,10 +15,16 @@ from typing import Any
 
 from labkit.exercises.declare import Rules
 
-_LIBRARIES = ("torch", "labkit", "numpy", "numba", "scipy", "jax")
+_LIBRARIES = ("torch", "torchvision", "labkit", "numpy", "numba", "scipy", "jax")
 _REFERENCE = ("labkit.exercises", "labkit.grade", "labkit.book")
-# Calls that a list of allowed operations never means to exclude.
-_ALWAYS = {"len", "range", "tuple", "int", "float", "bool", "dim", "size", "item", "max", "min"}
+# Calls that a list of allowed operations never means to exclude: Python's own, and looking at a tensor.
+_PYTHON = {"len", "range", "tuple", "list", "dict", "int", "float", "bool", "enumerate", "zip", "max", "min"}
+_PYTHON |= {"isinstance", "print", "super", "reversed", "abs", "type"}
+_LOOKS = {"dim", "size", "item", "stride", "numel", "is_contiguous", "storage_offset", "data_ptr", "init"}
+_LOOKS |= {"len", "float", "int", "bool", "index", "format", "repr", "str", "element_size", "ndimension"}
+_OPERATORS = {"add", "sub", "mul", "truediv", "div", "floordiv", "floor_divide", "mod", "remainder", "pow"}
+_OPERATORS |= {"matmul", "neg", "pos", "abs", "invert", "bitwise_not", "and", "or", "xor", "lt", "le", "gt"}
+_OPERATORS |= {"ge", "eq", "ne", "getitem", "setitem", "unbind", "iter", "rsub", "true_divide", "contains"}
 
 
 @contextmanager
@@ -54,33 +61,55 @@ def _bare(name: str) -> str:
     return name.strip("_")
 
 
-_OPERATORS = {"add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor"}
-
-
 def broken_by_source(answer: Any, rules: Rules) -> str | None:
-    """A sentence about the first rule that the answer's source breaks, or None."""
+    """A sentence about the first rule that the answer's source breaks, or None. Own helpers are read too."""
+    while isinstance(answer, functools.partial):
+        answer = answer.func
     if _comes_from_library(answer):
         return "This is the library's own implementation. Write yours; the check compares the two."
-    for function in _functions(answer):
-        tree = _tree(function)
+    own = (
+        {name for name, member in vars(answer).items() if callable(member)}
+        if inspect.isclass(answer)
+        else set()
+    )
+    waiting, seen = _functions(answer), set[Any]()
+    while waiting:
+        function = waiting.pop(0)
+        tree = None if function in seen else _tree(function)
+        seen.add(function)
         if tree is None:
             continue
-        sentence = _first_broken(tree, function, rules)
+        sentence = _first_broken(tree, function, rules, own)
         if sentence:
             return sentence
+        waiting += _helpers(tree, function)
     return None
 
 
 def broken_by_use(used: Counter[str], rules: Rules) -> str | None:
-    """A sentence about the first forbidden operation that was called while the answer ran, or None."""
+    """A sentence about the first operation that was called while the answer ran and may not be, or None."""
     for name in rules.forbids:
         if used[name]:
-            return f"Your code calls `{name}`, which is the thing to build here."
+            return _forbidden(name)
+    if rules.allows is not None:
+        strange = [name for name in used if name not in _OPERATORS | _LOOKS | {*rules.allows}]
+        return _not_allowed(strange[0], rules.allows) if strange else None
     return None
+
+
+def _forbidden(name: str) -> str:
+    words = "`@` (matmul)" if name == "matmul" else f"`{name}`"
+    return f"Your code calls {words}, which is the thing to build here."
+
+
+def _not_allowed(name: str, allows: tuple[str, ...]) -> str:
+    allowed = ", ".join(f"`{item}`" for item in allows)
+    return f"`{name}` is not on this puzzle's list. Allowed: {allowed}, operators and indexing."
 
 
 def cost(used: Counter[str], rules: Rules) -> str | None:
     """A sentence if one call made more tensor operations than allowed."""
+    used = Counter({name: count for name, count in used.items() if name not in _LOOKS})
     total = sum(used.values())
     if rules.max_ops is None or total <= rules.max_ops:
         return None
@@ -96,55 +125,117 @@ def _comes_from_library(answer: Any) -> bool:
 
 
 def _functions(answer: Any) -> list[Callable[..., Any]]:
-    """The Python functions of an answer: itself, or the methods of a class."""
-    if inspect.isclass(answer):
-        return [member for member in vars(answer).values() if inspect.isfunction(member)]
-    return [answer] if inspect.isfunction(answer) else []
+    """The Python functions of an answer: itself, or the methods of a class or of an object's class."""
+    if inspect.isfunction(answer) or inspect.ismethod(answer):
+        return [inspect.unwrap(answer)]
+    kind = answer if inspect.isclass(answer) else type(answer)
+    found = []
+    for base in kind.__mro__:
+        if not _comes_from_library(base) and base.__module__ != "builtins":
+            found += [_function_of(member) for member in vars(base).values()]
+    return [function for function in found if inspect.isfunction(function)]
+
+
+def _function_of(member: Any) -> Any:
+    """What stands behind a staticmethod, a classmethod, a property or a cached property."""
+    for name in ("__func__", "fget", "func"):
+        member = getattr(member, name, None) or member
+    return member
+
+
+def _helpers(tree: ast.AST, function: Callable[..., Any]) -> list[Callable[..., Any]]:
+    """The functions of the learner's own that a function mentions."""
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    values = [value for name in names if (value := _value(name, function)) is not None]
+    return [f for value in values if not _comes_from_library(value) for f in _functions(value)]
+
+
+def _value(name: str, function: Callable[..., Any]) -> Any:
+    """What a bare name means inside a function, as far as that can be told before it runs."""
+    code, cells = function.__code__, function.__closure__ or ()
+    for free, cell in zip(code.co_freevars, cells, strict=False):
+        if free == name:
+            return cell.cell_contents if _is_filled(cell) else None
+    return None if name in code.co_varnames else function.__globals__.get(name)
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
 
 
 def _tree(function: Callable[..., Any]) -> ast.AST | None:
+    """The syntax tree of exactly this function, or None where its source cannot be found."""
     try:
-        return ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (
-        OSError,
-        TypeError,
-        SyntaxError,
-    ):  # a lambda inside a call, code without a source: watched instead
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
         return None
+    wanted = ast.Lambda if function.__name__ == "<lambda>" else ast.FunctionDef | ast.AsyncFunctionDef
+    found = [node for node in ast.walk(tree) if isinstance(node, wanted)]
+    return found[0] if found else None
 
 
-def _first_broken(tree: ast.AST, function: Callable[..., Any], rules: Rules) -> str | None:
+def _first_broken(tree: ast.AST, function: Callable[..., Any], rules: Rules, own: set[str]) -> str | None:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names = [getattr(node, "module", None) or ""] + [alias.name for alias in node.names]
-            if any(name.startswith(_REFERENCE) for name in names):
-                return (
-                    "The answer reads the grader's own files. Write it from the page above; hints are free."
-                )
+        if _mentions_grader(node, function):
+            return "The answer reads the grader's own files. Write it from the page above; hints are free."
         if isinstance(node, ast.For | ast.While | ast.comprehension) and not rules.loops:
             return "This one is to be done without a loop: let broadcasting or indexing visit the elements."
+        if isinstance(node, ast.MatMult) and "matmul" in rules.forbids:
+            return _forbidden("matmul")
         if isinstance(node, ast.Call):
-            sentence = _broken_call(node, function, rules)
+            sentence = _broken_call(node, function, rules, own)
             if sentence:
                 return sentence
     return None
 
 
-def _broken_call(node: ast.Call, function: Callable[..., Any], rules: Rules) -> str | None:
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    own = isinstance(node.func, ast.Name) and _is_own(name, function)
-    bare = name.strip("_")
-    if bare in rules.forbids and not own:
-        return f"Your code calls `{name}`, which is the thing to build here."
-    if rules.allows is not None and not own and bare not in _ALWAYS | set(rules.allows):
-        allowed = ", ".join(f"`{item}`" for item in rules.allows)
-        return f"`{name}` is not on this puzzle's list. Allowed: {allowed}, operators and indexing."
+def _mentions_grader(node: ast.AST, function: Callable[..., Any]) -> bool:
+    """Whether a node imports the exercises or the grader, or reaches for them by name."""
+    if isinstance(node, ast.Import):
+        return any(alias.name.startswith(_REFERENCE) for alias in node.names)
+    if isinstance(node, ast.ImportFrom):
+        return any(f"{node.module}.{alias.name}".startswith(_REFERENCE) for alias in node.names)
+    if isinstance(node, ast.Attribute):
+        return ast.unparse(node).startswith(_REFERENCE)
+    if isinstance(node, ast.Name):
+        value = _value(node.id, function)
+        module = value.__name__ if inspect.ismodule(value) else getattr(type(value), "__module__", "")
+        return str(module).startswith(_REFERENCE) or _is_reference(value)
+    return False
+
+
+def _is_reference(value: Any) -> bool:
+    return callable(value) and str(getattr(value, "__module__", "")).startswith("labkit.exercises")
+
+
+def _broken_call(node: ast.Call, function: Callable[..., Any], rules: Rules, own: set[str]) -> str | None:
+    if isinstance(node.func, ast.Name):
+        name = node.func.id
+        value = _value(name, function)
+        if value is None and not hasattr(builtins, name):
+            return None  # defined inside, or an argument
+        if value is not None and not _comes_from_library(value):
+            return None  # the learner's own; read as a helper
+        name = getattr(value, "__name__", name) if value is not None else name
+        free = value is None and (name in _PYTHON or _is_exception(name))
+    elif isinstance(node.func, ast.Attribute):
+        name = node.func.attr
+        if name in own and isinstance(node.func.value, ast.Name) and node.func.value.id in ("self", "cls"):
+            return None
+        free = _bare(name) in _LOOKS
+    else:
+        return None
+    bare = _bare(name)
+    if bare in rules.forbids:
+        return _forbidden(bare)
+    if rules.allows is not None and not free and bare not in rules.allows:
+        return _not_allowed(bare, rules.allows)
     return None
 
 
-def _is_own(name: str, function: Callable[..., Any]) -> bool:
-    """Whether a bare name means something the learner defined, rather than a library's function."""
-    value = getattr(function, "__globals__", {}).get(name)
-    if value is None:
-        return not hasattr(builtins, name)
-    return not _comes_from_library(value)
+def _is_exception(name: str) -> bool:
+    value = getattr(builtins, name)
+    return inspect.isclass(value) and issubclass(value, BaseException)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import io
 import linecache
 import sys
+import sysconfig
 import zlib
 from collections import Counter
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,8 +53,11 @@ def to_engine(inputs: dict[str, Any], engine: str) -> dict[str, Any]:
 
 
 def _convert(value: Any, engine: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _convert(item, engine) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_convert(item, engine) for item in value)
+        items = [_convert(item, engine) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if not isinstance(value, np.ndarray) or engine in ("numpy", "python"):
         return value
     if engine == "labkit":
@@ -74,15 +78,19 @@ def expected(exercise: Implement, case: Case) -> Any:
 
 
 def run(exercise: Implement, answer: Any, case: Case) -> Outcome:
-    """Call the answer on fresh inputs; note its value, what it changed, and which operations it used."""
+    """Call the answer on fresh inputs; note its value, what it changed, and which operations it used.
+
+    An output that cannot be read (a tensor without data, a list that contains itself) is an error too.
+    """
     inputs = to_engine(case.inputs(exercise.id, exercise.dtype), exercise.engine)
-    before = copy.deepcopy(_plain(inputs))
+    before = _plain(inputs, copied=True)
     outcome = Outcome()
     tee = _Tee(sys.stdout)
     seed_everything()
     try:
         with redirect_stdout(tee), watched() as outcome.used:
             outcome.value = call(exercise, answer, inputs)
+            outcome.shares = tuple(name for name in inputs if _shares_memory(outcome.value, inputs[name]))
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -90,7 +98,6 @@ def run(exercise: Implement, answer: Any, case: Case) -> Outcome:
     outcome.printed = tee.touched
     after = _plain(inputs)
     outcome.changed = tuple(name for name in inputs if not _same(before[name], after[name]))
-    outcome.shares = tuple(name for name in inputs if _shares_memory(outcome.value, inputs[name]))
     return outcome
 
 
@@ -113,12 +120,14 @@ def seed_everything() -> None:
         sys.modules["labkit.engine"].manual_seed(0)
 
 
-def _plain(inputs: dict[str, Any]) -> dict[str, list[Any]]:
+def _plain(inputs: dict[str, Any], copied: bool = False) -> dict[str, list[Any]]:
     """Inputs as flat lists of arrays and values, to compare before with after."""
-    return {
-        name: [item.value if isinstance(item, Leaf) else item for _, item in flatten(value)]
-        for name, value in inputs.items()
-    }
+
+    def plain(item: Any) -> Any:
+        value = item.value if isinstance(item, Leaf) else item
+        return value.copy() if copied and isinstance(value, np.ndarray) else value
+
+    return {name: [plain(item) for _, item in flatten(value)] for name, value in inputs.items()}
 
 
 def _same(before: list[Any], after: list[Any]) -> bool:
@@ -156,10 +165,7 @@ def gradients(exercise: Implement, answer: Any, case: Case, engine: str | None =
     inputs = to_engine(case.inputs(exercise.id, exercise.dtype), engine)
     seed_everything()
     if exercise.vjp and answer is not None:
-        _, backward = answer(*inputs.values())
-        grads = backward(_cotangents(expected(exercise, case), engine)[0])
-        grads = grads if isinstance(grads, tuple) else (grads,)
-        return dict(zip(exercise.grads, grads, strict=False))
+        return _returned_gradients(exercise, answer, case, inputs)
     for name in exercise.grads:
         inputs[name].requires_grad_(True)
     output = exercise.oracle(*inputs.values()) if answer is None else call(exercise, answer, inputs)
@@ -173,6 +179,20 @@ def gradients(exercise: Implement, answer: Any, case: Case, engine: str | None =
         )
         total.backward()
     return {name: inputs[name].grad for name in exercise.grads}
+
+
+def _returned_gradients(
+    exercise: Implement, answer: Any, case: Case, inputs: dict[str, Any]
+) -> dict[str, Any]:
+    """The gradients that the answer's own `backward` returns."""
+    pair = answer(*inputs.values())
+    if not (isinstance(pair, tuple) and len(pair) == 2 and callable(pair[1])):
+        raise TypeError("the answer must return two things, (value, backward)")
+    grads = pair[1](_cotangents(expected(exercise, case), exercise.engine)[0])
+    grads = grads if isinstance(grads, tuple | list) else (grads,)
+    if len(grads) != len(exercise.grads):
+        raise TypeError(f"backward returns {len(grads)} gradients; wanted: {', '.join(exercise.grads)}")
+    return dict(zip(exercise.grads, grads, strict=True))
 
 
 def expected_gradients(exercise: Implement, case: Case) -> dict[str, Any]:
@@ -202,18 +222,24 @@ def _cotangents(output: Any, engine: str) -> list[Any]:
 # errors
 
 
+_NOT_LEARNERS = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"), "<frozen")
+
+
 def where_it_failed(error: BaseException) -> str | None:
     """The line of the learner's own code that raised, as `line 3: return x.sum(5)`."""
     found = None
     trace = error.__traceback__
     while trace is not None:
         filename = trace.tb_frame.f_code.co_filename
-        if (
-            "site-packages" not in filename
-            and "/labkit/" not in filename.replace("\\", "/")
-            and "<frozen" not in filename
-        ):
+        if "site-packages" not in filename and not filename.startswith(_NOT_LEARNERS):
             source = linecache.getline(filename, trace.tb_lineno).strip()
             found = f"line {trace.tb_lineno}: {source}" if source else f"line {trace.tb_lineno}"
         trace = trace.tb_next
     return found
+
+
+def is_stub(error: BaseException | None) -> bool:
+    """Whether an error is the stub's own `raise NotImplementedError`, not torch's for an odd dtype."""
+    if not isinstance(error, NotImplementedError):
+        return False
+    return str(error) in ("", "your code here") or "NotImplementedError" in (where_it_failed(error) or "")

@@ -27,6 +27,7 @@ STATUSES = (
 RECORD_MIME = "application/vnd.labkit.result+json"
 _COLORS = {"pass": "#00875a", "not started": "#6b7280"}
 _WRONG = "#c2410c"
+MOST_LINES, LONGEST = 10, 160
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,14 @@ class Verdict:
     mistake: str | None = None
     case: str | None = None
     picture: str | None = None  # an SVG, where a drawing says it better
+
+    def __post_init__(self) -> None:
+        """Whatever an answer returned or raised, the message stays short and the same on every run."""
+        lines = [_short(line) for line in self.lines]
+        if len(lines) > MOST_LINES - 1:
+            lines = [*lines[: MOST_LINES - 2], lines[-1]]
+        object.__setattr__(self, "headline", _short(self.headline, LONGEST - len(self.title)))
+        object.__setattr__(self, "lines", tuple(lines))
 
     @property
     def passed(self) -> bool:
@@ -101,6 +110,12 @@ def hint_line(exercise: Exercise) -> str:
 def is_blank(value: Any) -> bool:
     """Whether a variable of an answer still holds the `...` of the stub."""
     return value is None or value is Ellipsis
+
+
+def _short(text: str, most: int = LONGEST - 2) -> str:
+    """One line of at most `most` characters, without addresses of objects."""
+    line = " ".join(re.sub(r" at 0x[0-9a-fA-F]+", "", text).split())
+    return line if len(line) <= most else line[: most - 3] + "..."
 
 
 def _inline(text: str) -> str:
