@@ -6,6 +6,7 @@ notebook   .ipynb as plain dictionaries, and the two notebooks made from a lesso
 build      write (and run) the notebooks of the course, or say which are stale
 importer   bring edits of a solution notebook back to the source
 learner    read a learner's file, whatever happened to it
+match      which released cell a learner's cell stands for
 merge      put a release and a learner's work together, cell by cell
 update     a new release, a reset exercise, and the git merge driver, with a backup first
 """

@@ -25,7 +25,9 @@ _SPLIT_MIMES = ("application/javascript", "image/svg+xml")
 def digest(source: str) -> str:
     """Twelve hex digits of the text. Blank lines and trailing spaces do not count: a split eats them."""
     lines = (line.rstrip() for line in source.splitlines())
-    return hashlib.sha256("\n".join(line for line in lines if line).encode()).hexdigest()[:12]
+    return hashlib.sha256("\n".join(line for line in lines if line).encode("utf-8", "replace")).hexdigest()[
+        :12
+    ]
 
 
 def labkit_of(cell: Cell) -> dict[str, Any]:
@@ -112,15 +114,15 @@ def loads(text: str) -> Notebook:
     """A notebook that labkit or Jupyter wrote. Of a learner's file nothing is certain: see `learner.py`."""
     nb: Notebook = json.loads(text)
     for cell in nb["cells"]:
-        cell["source"] = _joined(cell["source"])
+        cell["source"] = join_lines(cell["source"])
         for output in cell.get("outputs", []):
             if "text" in output:
-                output["text"] = _joined(output["text"])
+                output["text"] = join_lines(output["text"])
         bundles = [output.get("data", {}) for output in cell.get("outputs", [])]
         for bundle in [*bundles, *cell.get("attachments", {}).values()]:
             for mime, value in bundle.items():
                 if not mime.endswith("json"):
-                    bundle[mime] = _joined(value)
+                    bundle[mime] = join_lines(value)
     return nb
 
 
@@ -134,7 +136,7 @@ def write(path: Path, nb: Notebook) -> bool:
 
 
 def write_text(path: Path, text: str) -> bool:
-    data = text.encode("utf-8")
+    data = text.encode("utf-8", "replace")  # half a surrogate pair, from a damaged paste, must not stop us
     if path.exists() and path.read_bytes() == data:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -150,7 +152,8 @@ def _split(bundle: dict[str, Any]) -> None:
             bundle[mime] = value.splitlines(True)
 
 
-def _joined(value: Any) -> Any:
+def join_lines(value: Any) -> Any:
+    """Text that the file holds as a list of lines; anything else is returned as it is."""
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
         return "".join(value)
     return value

@@ -1,0 +1,135 @@
+"""Read a learner's notebook, whatever happened to it: a sound notebook or a `Problem` in plain words."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labkit import __version__
+from labkit.book.notebook import Cell, Notebook, digest, join_lines, labkit_of
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a file cannot be used. `kind` is one word for programs, `sentence` is for the learner."""
+
+    path: Path
+    kind: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.sentence}"
+
+
+SENTENCES = {
+    "missing": "There is no such file.",
+    "unreadable": "The file cannot be read ({detail}).",
+    "empty": "The file is empty.",
+    "conflict": "The file has git conflict markers (<<<<<<<) in it, so Jupyter cannot open it.",
+    "truncated": "The file ends in the middle; it was probably being saved when something stopped.",
+    "not-json": "This is not a notebook: the file does not hold JSON.",
+    "not-notebook": "The file holds JSON, but no notebook cells.",
+    "old-format": "The notebook is in the old format {detail}. Open it in JupyterLab and save it once.",
+    "new-format": "The notebook is in format {detail}, newer than this course knows.",
+    "newer-release": "The notebook is of release {detail}, newer than this copy of labkit ({release}).",
+}
+ADVICE = {
+    "missing": " `make update` puts it back.",
+    "newer-release": " `make update` brings the two together.",
+}
+DAMAGED = " Restore it from backups/ or git, or start it afresh: `make reset` with one of its exercises."
+
+
+def read_learner(path: Path, release: str = __version__) -> Notebook | Problem:
+    """The notebook with every cell in order (ids, types, sources), or what is wrong with the file."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        return _problem(path, "missing")
+    except OSError as error:
+        return _problem(path, "unreadable", error.strerror)
+    except UnicodeDecodeError:
+        return _problem(path, "not-json")
+    return parse_learner(text, path, release)
+
+
+def parse_learner(text: str, path: Path, release: str = __version__) -> Notebook | Problem:
+    """`read_learner` for text that is already read."""
+    if not text.strip("\0 \r\n\t"):
+        return _problem(path, "empty")
+    try:
+        nb = json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        if re.search(r"^(<<<<<<<|>>>>>>>) ", text, re.MULTILINE):
+            return _problem(path, "conflict")
+        return _problem(path, "truncated" if text.lstrip().startswith("{") else "not-json")
+    if not isinstance(nb, dict):
+        return _problem(path, "not-notebook")
+    major = nb.get("nbformat")
+    if isinstance(major, int) and major != 4:
+        return _problem(path, "old-format" if major < 4 else "new-format", major)
+    cells = nb.get("cells")
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
+        return _problem(path, "not-notebook")
+    metadata = nb["metadata"] if isinstance(nb.get("metadata"), dict) else {}
+    theirs = labkit_of({"metadata": metadata}).get("release", "0")
+    if _version(theirs) > _version(release):
+        return _problem(path, "newer-release", theirs, release)
+    return {"cells": _sound(cells), "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+
+
+def unique_id(wanted: Any, source: str, used: set[str]) -> str:
+    """`wanted` if it is a valid and free cell id, else one made from the text, always the same."""
+    if isinstance(wanted, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", wanted) and wanted not in used:
+        return wanted
+    stem = f"own-{digest(source)}"
+    return next(id for n in range(1, len(used) + 2) if (id := stem if n == 1 else f"{stem}-{n}") not in used)
+
+
+def _problem(path: Path, kind: str, detail: Any = "", release: str = "") -> Problem:
+    advice = ADVICE.get(kind, DAMAGED)
+    return Problem(path, kind, SENTENCES[kind].format(detail=detail, release=release) + advice)
+
+
+def _version(text: Any) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", str(text))[:3])
+
+
+def _sound(cells: list[Cell]) -> list[Cell]:
+    """Cells as format 4.5 wants them: a known type, text as one string, valid outputs, unique ids."""
+    out: list[Cell] = []
+    used: set[str] = set()
+    for cell in cells:
+        kind = cell.get("cell_type") if cell.get("cell_type") in ("code", "markdown") else "raw"
+        source = join_lines(cell.get("source", ""))
+        source = source if isinstance(source, str) else json.dumps(source)
+        metadata = cell["metadata"] if isinstance(cell.get("metadata"), dict) else {}
+        sound: Cell = {"cell_type": kind, "metadata": metadata, "source": source}
+        sound["id"] = unique_id(cell.get("id", labkit_of(sound).get("id")), source, used)
+        used.add(sound["id"])
+        if kind == "code":
+            sound |= {"execution_count": None, "outputs": _outputs(cell.get("outputs"))}
+            if isinstance(cell.get("execution_count"), int):
+                sound["execution_count"] = cell["execution_count"]
+        elif isinstance(cell.get("attachments"), dict):
+            sound["attachments"] = cell["attachments"]
+        out.append(sound)
+    return out
+
+
+def _outputs(outputs: Any) -> list[dict[str, Any]]:
+    """The outputs that Jupyter would accept; the others are dropped, a run makes them again."""
+    needed: dict[str, dict[str, Any]] = {
+        "stream": {"name": str, "text": str | list},
+        "error": {"ename": str, "evalue": str, "traceback": list},
+        "display_data": {"data": dict, "metadata": dict},
+        "execute_result": {"data": dict, "metadata": dict},
+    }
+    return [
+        output
+        for output in (outputs if isinstance(outputs, list) else [])
+        if isinstance(output, dict)
+        and (fields := needed.get(output.get("output_type", "")))
+        and all(isinstance(output.get(name), kind) for name, kind in fields.items())
+    ]
