@@ -149,10 +149,10 @@ def op(fn: Callable[..., Any]) -> Op:
         data, need, device = [], False, "cpu"
         for t in inputs:
             if isinstance(t, Tensor):
+                if t.base is not None and t.storage.rewrites != t.rewrites:
+                    t.refresh()
                 data.append(t.data)
                 need = need or t.requires_grad
-                if t.storage.rewrites != t.rewrites:
-                    raise NotSupported(_STALE_VIEW.format(op=name))
                 if t.device != device:
                     device = _common_device(name, inputs)
             else:
@@ -210,7 +210,7 @@ def _wrap(k: Any, value: Array, inputs: Sequence[Any]) -> Any:
         root = k.root(value)
         for t in inputs:
             if isinstance(t, Tensor) and k.root(t.data) is root:
-                out.storage, out.rewrites, out.is_view = t.storage, t.rewrites, True
+                out.storage, out.rewrites, out.base = t.storage, t.rewrites, t if t.base is None else t.base
                 break
     return out
 
@@ -339,13 +339,17 @@ def _run(
         if found is not None:
             for slot, g in enumerate(grads):
                 if (node, slot) in found:
-                    found[node, slot] = g
+                    found[node, slot] = None if g is None else node.kernels.copy(g)
         if node.leaf is not None:
             if found is None:
                 _add_to_leaf(node, grads[0])
             continue
         for edge, g in zip(node.edges, _call_backward(node, grads), strict=True):
             if edge is not None and g is not None:
+                if edge[0].leaf is not None and (
+                    node.kernels.is_view(g) or any(g is other for other in grads)
+                ):
+                    g = node.kernels.copy(g)  # a leaf keeps its gradient: it must not share memory
                 _accumulate(pending, edge, g)
         if not retain:
             node.backward = None  # frees what the closure kept, while the pass goes on
@@ -405,7 +409,7 @@ def _add_to_leaf(node: Node, g: Array) -> None:
     if leaf.grad is None:
         leaf.grad = Tensor(g)
     else:
-        leaf.grad.data = k.add(leaf.grad.data, g)
+        k.copy_(leaf.grad.data, k.add(leaf.grad.data, g))
 
 
 def _run_hooks(node: Node, grads: list[Array]) -> None:
@@ -523,11 +527,6 @@ def _call_plugged(name: str, inputs: Sequence[Any], params: dict[str, Any]) -> A
     finally:
         _plugged[name] = implementation
 
-
-_STALE_VIEW = (
-    "{op}(): this tensor is a view of one that was changed in place while gradients were recorded, so its "
-    "history is out of date. Take the view again after the change, or change a copy: x.clone()."
-)
 
 # The two modules need each other: each imports the other last, when its own names exist.
 from labkit.tensor import Tensor  # noqa: E402

@@ -4,15 +4,18 @@
 `node` the op call that made this tensor. Methods that compute are the functions of `labkit.ops`, bound by name there.
 """
 
+import functools
 import sys
 import weakref
+from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
-from labkit.dtypes import FLOATS, DType, as_dtype, get_default_dtype
-from labkit.errors import NotSupported
+from labkit import backends, dtypes
+from labkit.dtypes import FLOATS, DType, as_dtype
+from labkit.errors import NotSupported, ShapeError
 
 
 class Size(tuple[int, ...]):
@@ -26,13 +29,13 @@ class Size(tuple[int, ...]):
 
 
 class Storage:
-    """The memory that a tensor and its views share: how often it was written in place."""
+    """What a tensor and its views share: how often their memory was written in place."""
 
     __slots__ = ("rewrites", "version", "written")
 
     def __init__(self) -> None:
-        self.version = 0  # in-place writes
-        self.rewrites = 0  # those that changed a recorded history
+        self.version = 0  # writes
+        self.rewrites = 0  # writes that changed a recorded history
         self.written: Any = None  # weak reference to the array that was written
 
 
@@ -40,9 +43,9 @@ class Tensor:
     """A multi-dimensional array that can remember how it was computed."""
 
     __slots__ = (
-        "__weakref__", "data", "device", "grad", "is_view", "node", "requires_grad", "rewrites", "slot", "storage",
+        "__weakref__", "base", "data", "device", "grad", "node", "requires_grad", "rewrites", "slot", "storage",
     )  # fmt: skip
-    __array_priority__ = 1000  # NumPy arrays leave `array * tensor` to us
+    __array_priority__ = 1000  # NumPy leaves `array * tensor` to us
 
     def __init__(self, data: Any, requires_grad: bool = False, device: str = "cpu") -> None:
         self.data = data
@@ -53,11 +56,11 @@ class Tensor:
         )
         self.slot = 0  # which output of that call
         self.device = device
+        self.base: Tensor | None = None  # the tensor that this one is a view of
         self.storage = Storage()
         self.rewrites = 0  # storage.rewrites when `node` was right
-        self.is_view = False
 
-    if TYPE_CHECKING:  # methods bound by labkit.ops
+    if TYPE_CHECKING:  # the methods bound by labkit.ops
 
         def __getattr__(self, name: str) -> Any: ...
 
@@ -67,6 +70,13 @@ class Tensor:
     def shape(self) -> Size:
         return Size(self.data.shape)
 
+    @overload
+    def size(self) -> Size: ...
+    @overload
+    def size(self, dim: int) -> int: ...
+    def size(self, dim: int | None = None) -> Size | int:
+        return self.shape if dim is None else self.data.shape[axis_of("size", dim, self.ndim)]
+
     @property
     def dtype(self) -> DType:
         return self.data.dtype
@@ -75,8 +85,50 @@ class Tensor:
     def ndim(self) -> int:
         return self.data.ndim
 
+    def dim(self) -> int:
+        return self.data.ndim
+
     def numel(self) -> int:
         return self.data.size
+
+    def element_size(self) -> int:
+        """Bytes per element"""
+        return self.data.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.data.nbytes
+
+    def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
+        """How many elements of memory lie between neighbors along each axis."""
+        strides = tuple(s // self.data.itemsize for s in self.data.strides)
+        return strides if dim is None else strides[axis_of("stride", dim, self.ndim)]
+
+    def storage_offset(self) -> int:
+        """How many elements of the memory lie before this tensor's first."""
+        return self._kernels.offset(self.data)
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return self.data.__array_interface__["data"][0]
+
+    def is_contiguous(self) -> bool:
+        """Do the elements lie in memory row by row, without gaps?"""
+        return self.data.flags.c_contiguous
+
+    @property
+    def T(self) -> "Tensor":
+        """All axes in reverse order (a view)."""
+        return ops.permute(self, *reversed(range(self.ndim)))
+
+    @property
+    def mT(self) -> "Tensor":  # noqa: N802
+        """The last two axes exchanged (a view)."""
+        return ops.transpose(self, -2, -1)
+
+    @property
+    def _kernels(self) -> Any:
+        return backends.of(self.device)
 
     # ---- history ----
 
@@ -95,29 +147,352 @@ class Tensor:
         """The node that made this tensor, or None for a leaf."""
         return None if self.is_leaf else self.node
 
+    @property
+    def _version(self) -> int:
+        """How often this memory was written in place."""
+        return self.storage.version
+
     def backward(self, gradient: Any = None, retain_graph: bool = False, create_graph: bool = False) -> None:
-        """Add d(self)/d(leaf) to the `.grad` of every leaf below."""
+        """Add d(self)/d(leaf) to the `.grad` of every leaf that self was computed from."""
         autograd.backward(self, gradient, retain_graph, create_graph)
 
-    # ---- operators ----
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Start (or stop) recording what is computed from this tensor."""
+        if requires_grad and self.dtype not in FLOATS:
+            raise RuntimeError(
+                f"only floating-point tensors have gradients, this one is {self.dtype.name}: use .float()"
+            )
+        if not requires_grad and not self.is_leaf:
+            raise RuntimeError(
+                "requires_grad can only be turned off on a leaf. Use detach() for a copy without history."
+            )
+        self.requires_grad = requires_grad
+        return self
 
-    def __add__(self, other: Any) -> "Tensor":
-        return ops.add(self, other)
+    def detach(self) -> "Tensor":
+        """The same memory without history: gradients stop here."""
+        out = Tensor(self.data, device=self.device)
+        out.storage = self.storage
+        return out
 
-    def __mul__(self, other: Any) -> "Tensor":
-        return ops.mul(self, other)
+    def detach_(self) -> Self:
+        self.node, self.slot, self.requires_grad, self.base = None, 0, False, None
+        return self
 
-    __radd__, __rmul__ = __add__, __mul__
+    def retain_grad(self) -> None:
+        """Keep the gradient of this tensor in `.grad`, although it is not a leaf."""
+        if self.is_leaf:
+            return
+        this = weakref.ref(self)
+
+        def keep(g: Tensor) -> None:
+            tensor = this()
+            if tensor is not None:
+                tensor.grad = g.clone() if tensor.grad is None else tensor.grad + g
+
+        self.register_hook(keep)
+
+    def register_hook(self, hook: Callable[["Tensor"], Any]) -> "Hook":
+        """Call `hook(grad)` when the gradient of this tensor is known; what it returns (if anything) replaces it."""
+        if not self.requires_grad:
+            raise RuntimeError(
+                "register_hook() needs a tensor that requires a gradient; this one never gets one."
+            )
+        node, slot = self.edge()
+        node.hooks = node.hooks or {}
+        node.hooks.setdefault(slot, []).append(hook)
+        return Hook(node.hooks[slot], hook)
+
+    # ---- writing in place ----
+
+    def refresh(self) -> None:
+        """Bring the history of a view up to date after its base was written in place."""
+        base = self.base
+        if base is not None and self.rewrites != self.storage.rewrites:
+            with autograd.enable_grad():
+                view = ops.as_strided(base, self.data.shape, self.stride(), self.storage_offset())
+            self.node, self.slot, self.requires_grad = view.node, view.slot, view.requires_grad
+            self.rewrites = self.storage.rewrites
+
+    def before_write(self, *others: Any) -> "Tensor":
+        """Check that self may be written, and return its present value with its history, as an input for an op."""
+        self.refresh()
+        if not self.data.flags.writeable:
+            raise RuntimeError(
+                "this tensor cannot be written in place: it is an expanded view, where one place in memory stands for "
+                "many elements (or a read-only array). Copy it first: x.clone()."
+            )
+        if not autograd.is_grad_enabled() or not any(
+            t.requires_grad for t in (self, *others) if isinstance(t, Tensor)
+        ):
+            return self
+        for t in (self, self.base):
+            if t is not None and t.requires_grad and t.is_leaf:
+                raise RuntimeError(
+                    "a leaf that requires a gradient was about to be changed in place: its value from before would be "
+                    "lost to backward(). Wrap the change in `with labkit.no_grad():`, or make a new tensor instead."
+                )
+        out = Tensor(self.data, self.requires_grad, self.device)
+        out.node, out.slot = self.node, self.slot
+        return out
+
+    def after_write(self, value: "Tensor") -> Self:
+        """Note that self's memory now holds `value`, and that its history is the one of `value`."""
+        self.storage.version += 1
+        self.storage.written = weakref.ref(self._kernels.root(self.data))
+        if autograd.is_grad_enabled() and (value.requires_grad or self.requires_grad):
+            target = self
+            if self.base is not None:
+                target = self.base
+                region = {"size": self.data.shape, "stride": self.stride(), "offset": self.storage_offset()}
+                value = ops.shape._overwritten(target, value, **region)
+            target.node, target.slot, target.requires_grad = value.node, value.slot, value.requires_grad
+            target.storage.rewrites += 1
+            target.rewrites = target.storage.rewrites
+            self.refresh()
+        return self
+
+    def copy_(self, src: Any) -> Self:
+        """Overwrite self with `src`, broadcast and cast."""
+        src = src if isinstance(src, Tensor) else tensor(src)
+        self.before_write(src)
+        self._kernels.copy_(self.data, ops.expand(src, *self.shape).data)
+        return self.after_write(ops.shape._cast(ops.expand(src, *self.shape), dtype=self.dtype))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        before = self.before_write(value)
+        before = before if before is not self else self.detach()
+        self.after_write(ops.index._setitem(before, value, index=as_index(index)))
+
+    def __getitem__(self, index: Any) -> "Tensor":
+        return ops.index._getitem(self, index=as_index(index))
+
+    # ---- conversion ----
+
+    def to(
+        self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, **other: Any
+    ) -> "Tensor":
+        """In another dtype or on another device: `x.to(labkit.float64)`, `x.to("cpu")`, `x.to(y)`."""
+        for a in args:
+            if isinstance(a, Tensor):
+                dtype, device = a.dtype, a.device
+            elif isinstance(a, str) and a.split(":")[0] in ("cpu", "cuda"):
+                device = a
+            elif not isinstance(a, bool):
+                dtype = a
+        if device is not None and str(device).split(":")[0] != self.device:
+            raise NotSupported(
+                f"moving a tensor from {self.device} to {device} needs labkit.cuda, which is not loaded"
+            )
+        target = self.dtype if dtype is None else as_dtype(dtype)
+        if target != self.dtype:
+            return ops.shape._cast(self, dtype=target)
+        return ops.clone(self) if copy else self
+
+    def type(self, dtype: Any) -> "Tensor":
+        return self.to(dtype)
+
+    def type_as(self, other: "Tensor") -> "Tensor":
+        return self.to(other.dtype)
+
+    def cpu(self) -> "Tensor":
+        return self.to("cpu")
+
+    def float(self) -> "Tensor":
+        return self.to(dtypes.float32)
+
+    def double(self) -> "Tensor":
+        return self.to(dtypes.float64)
+
+    def half(self) -> "Tensor":
+        return self.to(dtypes.float16)
+
+    def bfloat16(self) -> "Tensor":
+        return self.to(dtypes.bfloat16)
+
+    def long(self) -> "Tensor":
+        return self.to(dtypes.int64)
+
+    def int(self) -> "Tensor":
+        return self.to(dtypes.int32)
+
+    def bool(self) -> "Tensor":
+        return self.to(dtypes.bool_)
+
+    def numpy(self, *, force: "bool | Any" = False) -> Any:
+        """The NumPy array that shares this tensor's memory."""
+        if self.requires_grad and not force:
+            raise RuntimeError("numpy() would lose the history of this tensor. Say so: x.detach().numpy().")
+        return self.data
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        array = self.numpy()
+        return (
+            array.astype(dtype)
+            if dtype is not None and array.dtype != dtype
+            else array.copy()
+            if copy
+            else array
+        )
+
+    def to_torch(self) -> Any:
+        """A torch tensor with the same memory (a copy for bfloat16)."""
+        import torch
+
+        if self.dtype == dtypes.bfloat16:
+            return torch.from_numpy(self.data.astype(np.float32)).to(torch.bfloat16)
+        data = self.data if self.data.flags.writeable else self.data.copy()
+        return torch.from_numpy(data).requires_grad_(self.requires_grad and self.is_leaf)
+
+    def item(self) -> Any:
+        """The only element, as a Python number."""
+        if self.numel() != 1:
+            raise RuntimeError(
+                f"a tensor of shape {tuple(self.shape)} has {self.numel()} elements; item(), bool(), int() and float() "
+                "need exactly one. Reduce it first (.sum(), .all(), .any()) or pick one (x[0])."
+            )
+        value = self.data.item()
+        return float(value) if self.dtype in FLOATS else value
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        return self.data.astype(np.float32).tolist() if self.dtype == dtypes.bfloat16 else self.data.tolist()
+
+    def __bool__(self) -> "bool | Any":
+        return bool(self.item())
+
+    def __float__(self) -> "float | Any":
+        return float(self.item())
+
+    def __int__(self) -> "int | Any":
+        return int(self.item())
+
+    def __index__(self) -> "int | Any":
+        if self.dtype in FLOATS:
+            raise TypeError(
+                f"only integer tensors can be used as an index, this one is {self.dtype.name}: use .long()"
+            )
+        return int(self.item())
+
+    def __len__(self) -> "int | Any":
+        if self.ndim == 0:
+            raise TypeError("len() of a 0-d tensor: it is a single number")
+        return self.data.shape[0]
+
+    def __iter__(self) -> Iterator["Tensor"]:
+        if self.ndim == 0:
+            raise TypeError("a 0-d tensor is a single number and cannot be iterated over")
+        return iter(ops.unbind(self))
+
+    def __contains__(self, value: Any) -> "bool | Any":
+        return bool((self == value).any())
+
+    def __repr__(self) -> str:
+        return printing.text_of(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self.ndim == 0 and spec else repr(self)
+
+    def __deepcopy__(self, memo: dict[Any, Any]) -> "Tensor":
+        if not self.is_leaf:
+            raise RuntimeError(
+                "only leaves can be deep-copied: use x.detach().clone(), which drops the history."
+            )
+        out = self.__class__.__new__(self.__class__)
+        Tensor.__init__(out, self.data.copy(), self.requires_grad, self.device)
+        out.grad = None if self.grad is None else self.grad.clone()
+        memo[id(self)] = out
+        return out
+
+    def __reduce__(self) -> Any:  # pickling, for worker processes
+        return _restore, (self.__class__, np.ascontiguousarray(self.data), self.requires_grad)
+
+    __hash__ = object.__hash__
+
+
+def _restore(cls: Any, data: Any, requires_grad: bool) -> Tensor:
+    out = cls.__new__(cls)
+    Tensor.__init__(out, data, requires_grad)
+    return out
+
+
+class Hook:
+    """A registered hook; `remove()` takes it away again."""
+
+    def __init__(self, hooks: list[Any], hook: Any) -> None:
+        self.hooks, self.hook = hooks, hook
+
+    def remove(self) -> None:
+        if self.hook in self.hooks:
+            self.hooks.remove(self.hook)
+
+
+def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The in-place form of a function: `x.add_(y)` overwrites x with `add(x, y)`."""
+
+    @functools.wraps(function)
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        before = self.before_write(*args, *kwargs.values())
+        if (
+            before is not self
+        ):  # recorded: the op may keep its input, so it must not be the memory we overwrite
+            before.data = self._kernels.copy(before.data)
+        value = function(before, *args, **kwargs)
+        if value.shape != self.shape:
+            raise ShapeError(
+                f"{function.__name__}_(): the result has shape {tuple(value.shape)} and cannot be written into "
+                f"shape {tuple(self.shape)}. Only the other tensor can broadcast: x = x + y makes a new one."
+            )
+        if dtypes.kind(value.dtype) > dtypes.kind(self.dtype):
+            raise RuntimeError(
+                f"{function.__name__}_(): the result is {value.dtype.name} and cannot be written into {self.dtype.name}"
+            )
+        value = value.to(self.dtype)
+        self._kernels.copy_(self.data, value.data)
+        return self.after_write(value)
+
+    return method
+
+
+def as_index(index: Any) -> Any:
+    """An index with tensors and lists as arrays, and checked slices."""
+    if isinstance(index, tuple):
+        return tuple(as_index(i) for i in index)
+    if isinstance(index, Tensor):
+        if index.dtype in FLOATS:
+            raise IndexError(
+                f"an index must hold integers or bools, got {index.dtype.name}. Convert it: index.long()."
+            )
+        return int(index.data) if index.ndim == 0 and index.dtype != dtypes.bool_ else index.data
+    if isinstance(index, (list, range)):
+        return np.asarray(index, dtype=None if len(index) else np.int64)
+    if isinstance(index, slice) and index.step is not None and index.step < 1:
+        raise ValueError(f"a slice cannot have step {index.step}. Use flip() to go backward.")
+    return index
 
 
 def tensor(data: Any, *, dtype: Any = None, device: str = "cpu", requires_grad: bool = False) -> Tensor:
     """A new tensor with a copy of `data`: a number, nested lists, an array or a tensor."""
+    if isinstance(data, (list, tuple)):
+        data = _plain(data)
     array = np.array(data.data if isinstance(data, Tensor) else data, order="C")
     if dtype is not None:
         array = array.astype(as_dtype(dtype), copy=False)
-    elif not isinstance(data, (Tensor, np.ndarray, np.generic)) and array.dtype == np.float64:
-        array = array.astype(get_default_dtype())
-    return Tensor(array, requires_grad, device)
+    elif array.dtype == np.float64 and not isinstance(data, (Tensor, np.ndarray, np.float64)):
+        array = array.astype(dtypes.get_default_dtype())
+    as_dtype(array.dtype)
+    return (
+        Tensor(array, device=device).requires_grad_(requires_grad)
+        if requires_grad
+        else Tensor(array, device=device)
+    )
+
+
+def _plain(data: Any) -> Any:
+    """Nested lists with tensors as arrays."""
+    if isinstance(data, (list, tuple)):
+        return [_plain(x) for x in data]
+    return data.data if isinstance(data, Tensor) else data
 
 
 class _Callable(ModuleType):
@@ -129,5 +504,6 @@ class _Callable(ModuleType):
 
 sys.modules[__name__].__class__ = _Callable
 
-# Each of these modules needs Tensor: imported last, when it exists.
-from labkit import autograd, ops  # noqa: E402
+# These modules need Tensor: imported last, when it exists.
+from labkit import autograd, ops, printing  # noqa: E402
+from labkit.ops.axes import axis_of  # noqa: E402
