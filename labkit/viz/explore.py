@@ -61,7 +61,7 @@ class Explorer:
         try:
             self.figure, self.message = self._draw(**{name: f.value for name, f in self.fields.items()})
         except (ValueError, TypeError) as error:
-            self.message = f"{error}. The picture shows the last numbers that worked."
+            self.message = f"{str(error).rstrip('.')}. The picture shows the last numbers that worked."
         note = f'<div role="status" style="line-height:1.4"><b>Note:</b> {escape(self.message)}</div>'
         self._note.value = note if self.message else ""
         if self._handle is not None:

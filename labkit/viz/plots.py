@@ -1,146 +1,12 @@
-"""Charts: loss curves, gradient error, activation spread, decision boundary. Drawn by matplotlib as SVG.
+"""Charts: loss curves, gradient error, activation spread, decision boundary, learning rates, histograms."""
 
-Every run has its own color, line style and a label at its end, so no legend has to be looked up. The same
-data give the same bytes: fixed ids, no date, cut coordinates, glyphs as outlines of matplotlib's own font.
-"""
-
-import io
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from html import escape
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from labkit.viz.figure import Figure, as_array, number, plural, shorten, table
-from labkit.viz.svg import BLUE, CARD, INK, LINE, ORANGE, PALETTE, SOFT, TINTS, spread
-
-STYLES = ("-", "--", "-.", ":", (0, (6, 2, 1, 2, 1, 2)), (0, (1, 1)))
-MARKERS = ("o", "s", "^", "D", "v", "P")
-SETTINGS = {
-    "svg.hashsalt": "labkit", "svg.fonttype": "path", "font.family": ["DejaVu Sans"], "font.size": 9.5,
-    "axes.titlesize": 10.5, "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.labelsize": 9.5,
-    "xtick.labelsize": 9, "ytick.labelsize": 9, "axes.spines.top": False, "axes.spines.right": False,
-    "axes.edgecolor": SOFT, "xtick.color": SOFT, "ytick.color": SOFT, "axes.labelcolor": INK,
-    "text.color": INK, "figure.constrained_layout.w_pad": 0.13, "figure.constrained_layout.h_pad": 0.11,
-    "axes.grid": True, "grid.color": "#e6e8eb", "axes.axisbelow": True, "lines.linewidth": 1.8,
-    "axes.unicode_minus": True, "figure.facecolor": "none", "axes.facecolor": CARD, "path.simplify": True,
-}  # fmt: skip
-
-Runs = Mapping[str, Any]
-
-
-class _Chart:
-    """A matplotlib figure on its way to becoming a `Figure`."""
-
-    def __init__(self, width: float, height: float, panels: int, share: bool) -> None:
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-        from matplotlib.figure import Figure as Page
-
-        self.page = Page(figsize=(width, height), layout="constrained")
-        FigureCanvasSVG(self.page)
-        self.axes = list(self.page.subplots(1, panels, sharey=share, squeeze=False)[0])
-        self.ax = self.axes[0]
-
-    def figure(self, alt: str, lines: list[str]) -> Figure:
-        buffer = io.StringIO()
-        self.page.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, pad_inches=0.12)
-        drawing = re.sub(r"<metadata>.*?</metadata>\s*", "", buffer.getvalue(), flags=re.S)
-        drawing = re.sub(r"<!--.*?-->\s*|^\s+", "", drawing[drawing.index("<svg") :], flags=re.S | re.M)
-        w, h = (round(float(n) * 96 / 72) for n in re.findall(r' (?:width|height)="([\d.]+)pt"', drawing)[:2])
-        cut = re.compile(r"(\d\.\d)\d+")  # a tenth of a point; what is left out is noise and half the file
-        body = re.sub(
-            r'\s(?:d|x|y)="[^"]*"', lambda m: cut.sub(r"\1", m[0]), drawing[drawing.index(">") + 1 :]
-        )
-        head = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="{w}" '
-            f'height="{h}" viewBox="0 0 {w * 0.75:g} {h * 0.75:g}" role="img" aria-label="{escape(alt)}">\n'
-            f'<title>{escape(alt)}</title>\n<rect x="0.4" y="0.4" width="{w * 0.75 - 0.8:g}" '
-            f'height="{h * 0.75 - 0.8:g}" rx="6" fill="{CARD}" stroke="{LINE}" stroke-width="0.75"/>'
-        )
-        return Figure(head + body.rstrip(), "\n".join(lines), alt)
-
-
-@contextmanager
-def _chart(width: float = 6.4, height: float = 3.6, panels: int = 1, share: bool = True) -> Iterator[_Chart]:
-    import matplotlib
-
-    with matplotlib.rc_context(SETTINGS):
-        yield _Chart(width, height, panels, share)
-
-
-def _runs(runs: Any, what: str) -> dict[str, Any]:
-    """{name: 1-D float array} from a mapping or a single sequence."""
-    given = dict(runs) if isinstance(runs, Mapping) else {"": runs}
-    if not given:
-        raise ValueError(f"{what} needs at least one run, for example {{'mine': [2.3, 1.1]}}")
-    if len(given) > len(PALETTE):
-        raise ValueError(f"{what} tells up to {len(PALETTE)} runs apart, got {len(given)}: draw two figures")
-    arrays = {str(name): as_array(ys).astype(float).reshape(-1) for name, ys in given.items()}
-    for name, ys in arrays.items():
-        if not ys.size:
-            raise ValueError(f"run {name!r} is empty: there is nothing to draw")
-    return arrays
-
-
-def _against(x: Any, arrays: dict[str, Any]) -> dict[str, Any]:
-    """The x values of each run: `x` cut to its length, or 0, 1, 2, …"""
-    import numpy as np
-
-    longest = max(ys.size for ys in arrays.values())
-    xs = np.arange(longest, dtype=float) if x is None else as_array(x).astype(float).reshape(-1)
-    if xs.size < longest:
-        raise ValueError(f"x has {plural(xs.size, 'value')} but the longest run has {longest}")
-    return {name: xs[: ys.size] for name, ys in arrays.items()}
-
-
-def _lines(ax: Any, xs: dict[str, Any], arrays: dict[str, Any], log: str, marks: bool = False) -> list[str]:
-    """Draw runs with labels at their ends; returns remarks on what could not be drawn."""
-    import numpy as np
-
-    if set(log) - set("xy"):
-        raise ValueError(f"log must be '', 'x', 'y' or 'xy', got {log!r}")
-    if "x" in log:
-        ax.set_xscale("log")
-    if "y" in log:
-        ax.set_yscale("log")
-    remarks, ends = [], []
-    for i, (name, ys) in enumerate(arrays.items()):
-        ok = np.isfinite(ys) & ((ys > 0) | ("y" not in log)) & ((xs[name] > 0) | ("x" not in log))
-        if not ok.all():
-            first = int(np.argmin(ok))
-            bad = "not finite" if not np.isfinite(ys[first]) else "not above 0, so a log axis cannot show it"
-            remarks.append(
-                f"{name or 'run'}: {int((~ok).sum())} of {ys.size} points left out; point {first} is {bad}"
-            )
-        shown = np.where(ok, ys, np.nan)
-        few = marks or ok.sum() < 2
-        ax.plot(xs[name], shown, color=PALETTE[i], ls=STYLES[i], marker=MARKERS[i] if few else None, ms=5)
-        if ok.any():
-            last = int(np.argmax(np.where(ok, xs[name], -np.inf)))  # x may run backward
-            ends.append((name, i, xs[name][last], ys[last]))
-            if not few:
-                ax.plot([xs[name][last]], [ys[last]], MARKERS[i], color=PALETTE[i], ms=6)
-    _label_ends(ax, [end for end in ends if end[0]])
-    return remarks
-
-
-def _label_ends(ax: Any, ends: list[tuple[str, int, float, float]]) -> None:
-    """Names to the right of the last points, pushed apart where they would meet."""
-    if not ends:
-        return
-    ax.figure.draw_without_rendering()
-    ends = sorted(ends, key=lambda e: ax.transData.transform((e[2], e[3]))[1])
-    wanted = [
-        float(ax.transAxes.inverted().transform(ax.transData.transform((x, y)))[1]) for _, _, x, y in ends
-    ]
-    gap = 18 / (ax.get_window_extent().height * 96 / ax.figure.dpi)  # 18 px, as a share of the height
-    for (name, i, _, _), y in zip(ends, spread(wanted, [gap] * (len(ends) - 1)), strict=True):
-        marker = ax.plot(
-            [1.025], [y], MARKERS[i], color=PALETTE[i], ms=5, transform=ax.transAxes, clip_on=False
-        )
-        marker[0].set_in_layout(False)
-        ax.text(1.05, y, shorten(name, 22), transform=ax.transAxes, va="center")
+from labkit.viz.charts import STYLES, against, argmin, as_runs, draw_lines, new_chart
+from labkit.viz.figure import Figure, as_array, number, plural, table
+from labkit.viz.svg import BLUE, CARD, INK, ORANGE, PALETTE, TINTS
 
 
 def curves(
@@ -150,12 +16,12 @@ def curves(
 
     Points that are not finite (or not above 0 on a log axis) leave a gap and are named in the text.
     """
-    arrays = _runs(runs, "curves")
-    xs = _against(x, arrays)
-    with _chart() as chart:
+    arrays = as_runs(runs, "curves")
+    xs = against(x, arrays)
+    with new_chart() as chart:
         if x is None and "x" not in log:
             chart.ax.xaxis.get_major_locator().set_params(integer=True)
-        remarks = _lines(chart.ax, xs, arrays, log)
+        remarks = draw_lines(chart.ax, xs, arrays, log)
         chart.ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
         return chart.figure(
             _curves_alt(arrays, ylabel, xlabel), _curve_words(title, xs, arrays, xlabel, ylabel) + remarks
@@ -170,17 +36,10 @@ def _curves_alt(arrays: dict[str, Any], ylabel: str, xlabel: str) -> str:
 def _curve_words(title: str, xs: dict, arrays: dict[str, Any], xlabel: str, ylabel: str) -> list[str]:
     rows = [["run", "points", "first", "lowest", f"at {xlabel}", "last"]]
     for name, ys in arrays.items():
-        low = _argmin(ys)
+        low = argmin(ys)
         lowest = ["-", "-"] if low is None else [number(ys[low]), number(xs[name][low])]
         rows.append([name or ylabel, str(ys.size), number(ys[0]), *lowest, number(ys[-1])])
     return [title or f"{ylabel} against {xlabel}", *table(rows)]
-
-
-def _argmin(ys: Any) -> int | None:
-    """Index of the lowest finite value, or None."""
-    import numpy as np
-
-    return int(np.argmin(np.where(np.isfinite(ys), ys, np.inf))) if np.isfinite(ys).any() else None
 
 
 def error_vs_epsilon(epsilons: Any, errors: Any, *, title: str = "") -> Figure:
@@ -188,17 +47,17 @@ def error_vs_epsilon(epsilons: Any, errors: Any, *, title: str = "") -> Figure:
 
     `errors` is one sequence or {name: sequence}. An error of exactly 0 cannot be drawn and is named instead.
     """
-    arrays = _runs(errors, "error_vs_epsilon")
-    xs = _against(epsilons, arrays)
+    arrays = as_runs(errors, "error_vs_epsilon")
+    xs = against(epsilons, arrays)
     lines = [title or "error against epsilon"]
     best = {}
     for name, ys in arrays.items():
-        low = _argmin(ys)
+        low = argmin(ys)
         if low is not None:
             best[name] = (xs[name][low], ys[low])
             lines.append(f"{name or 'error'}: smallest {number(ys[low])} at epsilon {number(xs[name][low])}")
-    with _chart() as chart:
-        lines += _lines(chart.ax, xs, arrays, "xy", marks=True)
+    with new_chart() as chart:
+        lines += draw_lines(chart.ax, xs, arrays, "xy", marks=True)
         for i, (x, y) in enumerate(best.values()):
             if x > 0 and y > 0:
                 chart.ax.plot([x], [y], "o", ms=13, mfc="none", mec=PALETTE[i], mew=1.5)
@@ -224,7 +83,7 @@ def variance_by_depth(activations: Any, *, title: str = "", ylabel: str = "activ
     if not 1 <= len(groups) <= 4 or not all(groups.values()):
         raise ValueError("variance_by_depth needs 1 to 4 groups with at least one layer each")
     lines, ends = [title or f"{ylabel} by layer"], []
-    with _chart(max(5.0, 2.6 * len(groups)), 3.6, len(groups)) as chart:
+    with new_chart(max(5.0, 2.6 * len(groups)), 3.6, len(groups)) as chart:
         for ax, (name, layers) in zip(chart.axes, groups.items(), strict=True):
             finite = [a[np.isfinite(a)] for a in layers]
             boxes = ax.boxplot(finite, whis=(5, 95), showfliers=False, patch_artist=True, widths=0.6)
@@ -273,7 +132,7 @@ def decision_boundary(
     field = _score(predict, np.stack([gx.ravel(), gy.ravel()], 1), threshold).reshape(gx.shape)
     guess = _score(predict, points, threshold) > 0
     wrong = guess != (labels == classes[-1]) if len(classes) == 2 else guess != (classes[0] > 0)
-    with _chart(5.2, 4.2) as chart:
+    with new_chart(5.2, 4.2) as chart:
         ax = chart.ax
         ax.contourf(gx, gy, field > 0, levels=[-0.5, 0.5, 1.5], colors=[TINTS[0], TINTS[1]])
         if (field > 0).any() and (field <= 0).any():
@@ -330,12 +189,12 @@ def lr_range(rates: Any, losses: Any, *, title: str = "") -> Figure:
     """Loss against learning rate in a range test; the steepest fall and the lowest loss are marked."""
     import numpy as np
 
-    arrays = _runs(losses, "lr_range")
+    arrays = as_runs(losses, "lr_range")
     if len(arrays) > 1:
         raise ValueError("lr_range draws one run; use curves(..., log='x') for several")
-    xs = _against(rates, arrays)
+    xs = against(rates, arrays)
     (name, ys), (x,) = next(iter(arrays.items())), xs.values()
-    low = _argmin(ys)
+    low = argmin(ys)
     lines = [title or "learning-rate range test"]
     marks = []
     if low is not None:
@@ -343,8 +202,8 @@ def lr_range(rates: Any, losses: Any, *, title: str = "") -> Figure:
         if slopes.size and np.nanmin(slopes) < 0:
             marks.append(("steepest fall", int(np.nanargmin(slopes)), "v", ORANGE))
         marks.append(("lowest loss", low, "D", BLUE))
-    with _chart() as chart:
-        lines_left_out = _lines(chart.ax, xs, {name: ys}, "x")
+    with new_chart() as chart:
+        lines_left_out = draw_lines(chart.ax, xs, {name: ys}, "x")
         for what, i, marker, color in marks:
             label = f"{what}: {number(x[i], 2)}"
             chart.ax.plot([x[i]], [ys[i]], marker, color=color, ms=9, mec=CARD, label=label, ls="")
@@ -371,14 +230,14 @@ def histogram(values: Any, *, bins: int = 24, xlabel: str = "value", title: str 
     """How often values occur: one array or {name: array}, all in the same bins."""
     import numpy as np
 
-    arrays = _runs(values, "histogram")
+    arrays = as_runs(values, "histogram")
     finite = {name: ys[np.isfinite(ys)] for name, ys in arrays.items()}
     pooled = np.concatenate(list(finite.values()))
     if not pooled.size:
         raise ValueError("none of the values is finite: there is nothing to count")
     edges = np.histogram_bin_edges(pooled, bins)
     lines = [title or f"histogram of {xlabel}"]
-    with _chart(6.0, 3.2) as chart:
+    with new_chart(6.0, 3.2) as chart:
         for i, (name, ys) in enumerate(finite.items()):
             counts = np.histogram(ys, edges)[0]
             chart.ax.stairs(counts, edges, color=PALETTE[i], ls=STYLES[i], lw=1.8, label=name)

@@ -280,7 +280,8 @@ def _words(view: View, facts: str, title: str, problem: str) -> str:
     marks = [(len(readers.get(p, [])), p) for p in range(view.cells)]
     lines += ["", "storage: position = value" if view.values else "storage: position"]
     cells = [_stored(view, p, count) for count, p in marks]
-    lines += ["  " + "  ".join(cells[i : i + 12]) for i in range(0, len(cells), 12)]
+    per_line = max(1, 100 // (max(map(len, cells), default=0) + 2))
+    lines += ["  " + "  ".join(cells[i : i + per_line]) for i in range(0, len(cells), per_line)]
     lines.append("  (..) is not read" if any(c == 0 for c, _ in marks) else "  every cell is read")
     if any(c > 1 for c, _ in marks):
         lines.append("  xN is read N times")

@@ -1,0 +1,97 @@
+"""Explorers redraw on change, explain bad input, and leave a still picture in the output."""
+
+import pytest
+from IPython.utils.capture import RichOutput, capture_output
+
+from labkit import viz
+
+
+@pytest.fixture
+def strides():
+    return viz.strides_explorer()
+
+
+def test_starts_with_a_picture(strides):
+    assert "shape (3, 4)   stride (4, 1)   offset 0" in strides.figure.text
+    assert strides.message == ""
+
+
+def test_slider_moves_the_view(strides):
+    strides.fields["storage"].value = 20
+    strides.fields["offset"].value = 5
+    assert "offset 5" in strides.figure.text and "@16" in strides.figure.text
+    assert strides.message == ""
+
+
+def test_outside_is_drawn_and_explained(strides):
+    strides.fields["offset"].value = 3
+    assert "@12!" in strides.figure.text
+    assert strides.message.startswith("index [2, 1] would read storage position 12")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("shape", "3, x", "“3, x” is not a list of whole numbers"),
+        ("shape", "3, -4", "no negative sizes"),
+        ("shape", "1000000, 1000000", "up to 40 cells"),
+        ("stride", "4", "one stride per axis"),
+        ("stride", "4, 1.5", "not a list of whole numbers"),
+    ],
+)
+def test_bad_text_is_explained_and_the_picture_stays(strides, field, value, words):
+    before = strides.figure
+    strides.fields[field].value = value
+    assert words in strides.message and "last numbers that worked" in strides.message
+    assert strides.figure == before
+
+
+def test_good_text_clears_the_message(strides):
+    strides.fields["shape"].value = "3, x"
+    strides.fields["shape"].value = "(2, 4)"
+    assert strides.message == "" and "shape (2, 4)" in strides.figure.text
+
+
+def test_empty_stride_means_row_major(strides):
+    strides.set(shape="2, 5", stride="")
+    assert "stride (5, 1)" in strides.figure.text
+
+
+def test_every_example_stays_inside(strides):
+    examples = strides.controls.children[0]
+    for name in examples.options[1:]:
+        examples.value = name
+        assert strides.message == "", name
+
+
+def test_broadcast_explorer():
+    explorer = viz.broadcast_explorer()
+    explorer.fields["a"].value = "3, 4"
+    explorer.fields["b"].value = "3"
+    assert "fails at axis -1" in explorer.figure.text
+    explorer.fields["b"].value = "three"
+    assert "not a list of whole numbers" in explorer.message
+
+
+def _shown(explorer) -> list[RichOutput]:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    InteractiveShell.instance()
+    with capture_output() as captured:
+        explorer._ipython_display_()
+    InteractiveShell.clear_instance()
+    return captured.outputs
+
+
+def test_output_holds_controls_and_a_still_picture(strides, monkeypatch):
+    monkeypatch.delenv("LABKIT_STATIC", raising=False)
+    controls, picture = _shown(strides)
+    assert "application/vnd.jupyter.widget-view+json" in controls.data
+    assert picture.data["text/html"] == strides.figure.html
+    assert picture.data["text/plain"] == strides.figure.text
+
+
+def test_static_output_is_only_the_picture(strides, monkeypatch):
+    monkeypatch.setenv("LABKIT_STATIC", "1")
+    (picture,) = _shown(strides)
+    assert picture.data["text/html"] == strides.figure.html
