@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from labkit.exercises.declare import Case, Implement, Item, Mistake, Predict, Rules
-from labkit.lazy import torch
+from labkit.exercises.declare import Case, Implement, Item, Mistake, Predict, Raises, Rules
+from labkit.lazy import F, torch
 
 # 01 storage and strides
 
@@ -594,4 +594,812 @@ batch = Predict(
         "strides: (150528, 50176, 224, 1). Position: 1 * 150528 + 2 * 50176 + 0 * 224 + 5.",
     ),
     passed="This layout is called NCHW. Channels-last (NHWC) is the same shape with permuted strides.",
+)
+
+
+# 02 broadcasting and reductions
+
+
+def _broadcast_truth(a, b):
+    try:
+        return tuple(torch.broadcast_shapes(a, b))
+    except RuntimeError:
+        return Raises(ValueError)
+
+
+def _stretch(a, b, pairs):
+    """The broadcast of sizes already paired, with the error where they clash."""
+    for x, y in pairs:
+        if x != y and 1 not in (x, y):
+            raise ValueError(f"{a} and {b} do not fit")
+    return tuple(y if x == 1 else x for x, y in pairs)
+
+
+def _aligned_left(a, b):
+    n = max(len(a), len(b))
+    return _stretch(a, b, list(zip(a + (1,) * (n - len(a)), b + (1,) * (n - len(b)), strict=True)))
+
+
+def _aligned_right(a, b):
+    n = max(len(a), len(b))
+    return list(zip((1,) * (n - len(a)) + a, (1,) * (n - len(b)) + b, strict=True))
+
+
+def _never_stretches(a, b):
+    for x, y in _aligned_right(a, b)[-min(len(a), len(b)) :]:
+        if x != y:
+            raise ValueError(f"{a} and {b} do not fit")
+    return max(a, b, key=len)
+
+
+def _torch_broadcast_shapes(a, b):
+    return tuple(torch.broadcast_shapes(a, b))
+
+
+broadcast_shape = Implement(
+    id="w01.broadcast_shape",
+    title="The broadcast rule",
+    minutes=10,
+    level=1,
+    needs=("w01.strides",),
+    engine="python",
+    cases=[
+        Case("same length", lambda draw: {"a": (3, 1), "b": (1, 4)}),
+        Case("a bias", lambda draw: {"a": (5, 3), "b": (3,)}),
+        Case("a shorter first", lambda draw: {"a": (4,), "b": (2, 3, 4)}),
+        Case("a number", lambda draw: {"a": (), "b": (2, 5)}),
+        Case("they do not fit", lambda draw: {"a": (3, 2), "b": (3,)}),
+        Case("fit from the left only", lambda draw: {"a": (2, 3), "b": (2,)}),
+        Case("an empty axis", lambda draw: {"a": (2, 1), "b": (0,)}, extreme=True),
+    ],
+    oracle=_broadcast_truth,
+    delegate=_torch_broadcast_shapes,
+    rules=Rules(forbids=("broadcast_shapes", "broadcast_tensors", "broadcast_to", "broadcast")),
+    mistakes=[
+        Mistake(
+            "aligned left",
+            "The shapes are aligned at the left: (5, 3) and (3,) are compared from the right, 3 with 3.",
+            _aligned_left,
+        ),
+        Mistake(
+            "no error",
+            "The larger size is taken without asking whether the two fit: 3 and 2 do not, and nobody would notice.",
+            lambda a, b: tuple(max(x, y) for x, y in _aligned_right(a, b)),
+        ),
+        Mistake(
+            "size 1 refused",
+            "An axis of size 1 is refused: it stretches to any size.",
+            _never_stretches,
+        ),
+        Mistake(
+            "leading axes lost",
+            "The extra axes of the longer shape are lost: `zip` stops at the shorter one.",
+            lambda a, b: _stretch(a, b, _aligned_right(a, b)[max(len(a), len(b)) - min(len(a), len(b)) :]),
+        ),
+    ],
+    hints=(
+        "Write the two shapes under each other, aligned at the right. What may stand above what?",
+        "Pad the shorter shape with 1s on the left. Two sizes fit if they are equal or one of them is 1.",
+        "For each pair: if x == 1 take y; if y == 1 or x == y take x; else raise ValueError.",
+    ),
+    passed="This rule is NumPy's, torch's and JAX's alike. `torch.broadcast_shapes` is its name in torch.",
+)
+
+expand = Implement(
+    id="w01.expand",
+    title="Broadcast with a stride of 0",
+    minutes=10,
+    level=2,
+    needs=("w01.broadcast_shape", "w01.windows"),
+    cases=[
+        Case("a row", lambda draw: {"x": draw.normal(3), "shape": (4, 3)}),
+        Case("a column", lambda draw: {"x": draw.normal(4, 1), "shape": (4, 5)}),
+        Case("both", lambda draw: {"x": draw.normal(2, 1, 3), "shape": (5, 2, 4, 3)}),
+        Case("not contiguous", lambda draw: {"x": draw.transposed(3, 2), "shape": (4, 3, 2)}),
+        Case("nothing to do", lambda draw: {"x": draw.normal(2, 5), "shape": (2, 5)}),
+        Case("one number", lambda draw: {"x": draw.normal(1), "shape": (3, 2)}, extreme=True),
+    ],
+    oracle=lambda x, shape: x.expand(shape),
+    memory="view",
+    rules=Rules(forbids=("expand", "broadcast_to", "expand_as", "broadcast_tensors", "repeat", "tile")),
+    mistakes=[
+        Mistake(
+            "size 1 keeps its stride",
+            "Only the missing axes got a stride of 0: an axis of size 1 that is stretched needs it as well.",
+            lambda x, shape: torch.as_strided(x, shape, (0,) * (len(shape) - x.dim()) + x.stride()),
+        ),
+        Mistake(
+            "fresh strides",
+            "The strides are those of a contiguous tensor; ask x for its own with x.stride().",
+            lambda x, shape: torch.as_strided(
+                x,
+                shape,
+                (0,) * (len(shape) - x.dim())
+                + tuple(0 if n == 1 else s for n, s in zip(x.shape, _row_major(x.shape), strict=True)),
+            ),
+        ),
+        Mistake(
+            "aligned left",
+            "The zeros are on the wrong side: axes that x lacks are added at the front.",
+            lambda x, shape: torch.as_strided(
+                x,
+                shape,
+                tuple(0 if n == 1 else s for n, s in zip(x.shape, x.stride(), strict=True))
+                + (0,) * (len(shape) - x.dim()),
+            ),
+        ),
+        Mistake(
+            "copied",
+            "The values are right, but every repeat was stored: with a stride of 0 nothing is.",
+            lambda x, shape: x + torch.zeros(shape, dtype=x.dtype),
+        ),
+    ],
+    hints=(
+        "Which stride reads the same element again and again?",
+        "An axis that x lacks, or that has size 1 in x, gets stride 0; the others keep x.stride().",
+        "Pad x.shape with 1s and x.stride() with 0s on the left; then 0 where the size is 1, and as_strided.",
+    ),
+    passed="A stride of 0 makes a million copies of a row cost nothing. `x.expand` is torch's name for it.",
+)
+
+
+def _shape_of(make):
+    """The shape of an expression, or the word "error"."""
+
+    def truth():
+        try:
+            return tuple(make(lambda *shape: torch.zeros(shape)).shape)
+        except (RuntimeError, IndexError):
+            return "error"
+
+    return truth
+
+
+shape_quiz = Predict(
+    id="w01.shape_quiz",
+    title="Twelve shapes",
+    minutes=10,
+    level=2,
+    needs=("w01.broadcast_shape",),
+    items={
+        "a": Item("z(3, 4) + z(4)", _shape_of(lambda z: z(3, 4) + z(4))),
+        "b": Item("z(3, 4) + z(3)", _shape_of(lambda z: z(3, 4) + z(3))),
+        "c": Item("z(3, 4) + z(3, 1)", _shape_of(lambda z: z(3, 4) + z(3, 1))),
+        "d": Item("z(5) - z(5, 1)", _shape_of(lambda z: z(5) - z(5, 1))),
+        "e": Item("z(2, 1, 4) * z(3, 1)", _shape_of(lambda z: z(2, 1, 4) * z(3, 1))),
+        "f": Item("z(2, 3, 4).sum(dim=1)", _shape_of(lambda z: z(2, 3, 4).sum(dim=1))),
+        "g": Item("z(2, 3, 4).mean(dim=(0, 2))", _shape_of(lambda z: z(2, 3, 4).mean(dim=(0, 2)))),
+        "h": Item(
+            "z(2, 3, 4).sum(dim=-1, keepdim=True)", _shape_of(lambda z: z(2, 3, 4).sum(dim=-1, keepdim=True))
+        ),
+        "i": Item("z(2, 3) @ z(3, 5)", _shape_of(lambda z: z(2, 3) @ z(3, 5))),
+        "j": Item("z(7, 2, 3) @ z(3)", _shape_of(lambda z: z(7, 2, 3) @ z(3))),
+        "k": Item("z(6, 4)[:, None, 1]", _shape_of(lambda z: z(6, 4)[:, None, 1])),
+        "l": Item("z(3, 4) / z(3, 4).norm(dim=1)", _shape_of(lambda z: z(3, 4) / z(3, 4).norm(dim=1))),
+    },
+    mistakes=[
+        Mistake(
+            "left alignment",
+            "b: 3 stands under 4, because shapes are aligned at the right. They do not fit.",
+            {"b": (3, 4)},
+        ),
+        Mistake("no stretching", "c: the axis of size 1 stretches to 4.", {"c": "error"}),
+        Mistake("vector minus column", "d: a row minus a column is a table of all differences.", {"d": (5,)}),
+        Mistake(
+            "column stays",
+            "d: the row is stretched down and the column is stretched to the right.",
+            {"d": (5, 1)},
+        ),
+        Mistake(
+            "two axes win",
+            "e: the missing axis of the second is added at the front: 1 stretches to 2.",
+            {"e": (3, 4)},
+        ),
+        Mistake("wrong axis gone", "f: dim=1 is the axis that disappears.", {"f": (2, 3)}),
+        Mistake("axes kept", "g: both named axes disappear; only axis 1 is left.", {"g": (2, 4)}),
+        Mistake("keepdim forgotten", "h: keepdim=True leaves the summed axis with size 1.", {"h": (2, 3)}),
+        Mistake(
+            "column vector",
+            "j: a vector on the right loses its axis: each of the seven results is a vector of 2.",
+            {"j": (7, 2, 1)},
+        ),
+        Mistake(
+            "index keeps the axis",
+            "k: an integer index removes its axis, None adds one before it.",
+            {"k": (6, 1, 1)},
+        ),
+        Mistake(
+            "norm lines up",
+            "l: the norms have shape (3,), and 3 stands under 4. keepdim=True would mend it.",
+            {"l": (3, 4)},
+        ),
+    ],
+    hints=(
+        "Write each pair of shapes under each other, aligned at the right.",
+        "A reduction removes the axes it names; keepdim=True leaves them with size 1. `@` contracts the last axis of the left one.",
+        "Two of them are errors: b and l.",
+    ),
+    passed="Mistake l is the classic: normalizing rows without keepdim. On a square matrix it would even run.",
+)
+
+
+def _puzzle(id, title, minutes, cases, oracle, forbids, allows, mistakes, hints, passed, level=2, **more):
+    """A one-line puzzle: a short list of allowed operations, and no loops."""
+    return Implement(
+        id=id,
+        title=title,
+        minutes=minutes,
+        level=level,
+        needs=("w01.broadcast_shape",),
+        cases=cases,
+        oracle=oracle,
+        rules=Rules(forbids=forbids, allows=allows, loops=False),
+        mistakes=mistakes,
+        hints=hints,
+        passed=passed,
+        **more,
+    )
+
+
+outer = _puzzle(
+    "w01.outer",
+    "Puzzle: outer product",
+    3,
+    [
+        Case("3 by 4", lambda draw: {"a": draw.normal(3), "b": draw.normal(4)}),
+        Case("not contiguous", lambda draw: {"a": draw.strided(2), "b": draw.strided(5)}),
+        Case("one by six", lambda draw: {"a": draw.normal(1), "b": draw.normal(6)}),
+    ],
+    lambda a, b: torch.outer(a, b),
+    ("outer", "ger", "einsum", "matmul", "kron"),
+    (),
+    [
+        Mistake(
+            "transposed",
+            "This is the transpose: a runs down, b runs to the right.",
+            lambda a, b: b[:, None] * a,
+        ),
+        Mistake("sum", "These are all sums; an outer product multiplies.", lambda a, b: a[:, None] + b),
+        Mistake(
+            "flat",
+            "The numbers are right, in one long row: keep two axes.",
+            lambda a, b: torch.outer(a, b).flatten(),
+        ),
+    ],
+    (
+        "A column times a row.",
+        "`a[:, None]` has shape (n, 1).",
+        "return a[:, None] * b[None, :]",
+    ),
+    "Every table of all pairs starts like this: one axis for each of the two.",
+    level=1,
+    grads=("a", "b"),
+)
+
+diag = _puzzle(
+    "w01.diag",
+    "Puzzle: a vector on the diagonal",
+    4,
+    [
+        Case("three", lambda draw: {"v": draw.normal(3)}),
+        Case("not contiguous", lambda draw: {"v": draw.strided(4)}),
+        Case("one", lambda draw: {"v": draw.normal(1)}),
+    ],
+    lambda v: torch.diag(v),
+    ("diag", "diagflat", "diag_embed", "eye"),
+    ("arange", "where", "len"),
+    [
+        Mistake(
+            "rows filled",
+            "Whole rows are filled: only where row and column number agree is there a value.",
+            lambda v: v[:, None] * torch.ones(len(v), dtype=v.dtype),
+        ),
+        Mistake(
+            "ones",
+            "The diagonal holds ones: put the values of v there.",
+            lambda v: (torch.arange(len(v))[:, None] == torch.arange(len(v))).to(v.dtype),
+        ),
+        Mistake(
+            "other diagonal",
+            "This is the other diagonal, from top right to bottom left.",
+            lambda v: torch.diag(v).flip(1),
+        ),
+        Mistake(
+            "off by one",
+            "The values sit one column to the right of the diagonal.",
+            lambda v: torch.where(torch.arange(len(v))[:, None] + 1 == torch.arange(len(v)), v, 0),
+        ),
+    ],
+    (
+        "Compare a column of row numbers with a row of column numbers.",
+        "`i[:, None] == i` is True on the diagonal. `torch.where(condition, x, 0)` picks.",
+        "i = torch.arange(len(v)); return torch.where(i[:, None] == i, v, 0)",
+    ),
+    "A comparison of two aranges is the raw material of every mask.",
+    grads=("v",),
+)
+
+triu = _puzzle(
+    "w01.triu",
+    "Puzzle: upper triangle",
+    4,
+    [
+        Case("wide", lambda draw: {"x": draw.normal(3, 5)}),
+        Case("tall", lambda draw: {"x": draw.normal(4, 2)}),
+        Case("transposed", lambda draw: {"x": draw.transposed(2, 3)}),
+        Case("one row", lambda draw: {"x": draw.normal(1, 4)}),
+    ],
+    lambda x: torch.triu(x),
+    ("triu", "tril", "triu_indices", "tril_indices"),
+    ("arange", "where"),
+    [
+        Mistake(
+            "lower",
+            "This is the lower triangle: keep what lies on the diagonal and to the right of it.",
+            lambda x: torch.where(torch.arange(x.shape[0])[:, None] >= torch.arange(x.shape[1]), x, 0),
+        ),
+        Mistake(
+            "diagonal lost",
+            "The diagonal itself is missing: use <=, not <.",
+            lambda x: torch.where(torch.arange(x.shape[0])[:, None] < torch.arange(x.shape[1]), x, 0),
+        ),
+        Mistake(
+            "ones",
+            "This is the mask; the values of x are wanted where it is True.",
+            lambda x: (torch.arange(x.shape[0])[:, None] <= torch.arange(x.shape[1])).to(x.dtype),
+        ),
+    ],
+    (
+        "When is a cell above the diagonal, in terms of its row and column number?",
+        "row <= column. Rows and columns may differ in number: two aranges.",
+        "torch.where(torch.arange(x.shape[0])[:, None] <= torch.arange(x.shape[1]), x, 0)",
+    ),
+    "Turned round, this is the causal mask of week 7.",
+    grads=("x",),
+)
+
+cumsum = _puzzle(
+    "w01.cumsum",
+    "Puzzle: running sum",
+    5,
+    [
+        Case("five", lambda draw: {"x": draw.normal(5)}),
+        Case("not contiguous", lambda draw: {"x": draw.strided(4)}),
+        Case("one", lambda draw: {"x": draw.normal(1)}),
+    ],
+    lambda x: torch.cumsum(x, 0),
+    ("cumsum", "cumulative_trapezoid", "logcumsumexp"),
+    ("arange", "where", "sum", "len"),
+    [
+        Mistake(
+            "without itself",
+            "Each sum stops one element early: element i counts in its own sum.",
+            lambda x: torch.cumsum(x, 0) - x,
+        ),
+        Mistake(
+            "from the end",
+            "These sums run from each element to the end.",
+            lambda x: x.flip(0).cumsum(0).flip(0),
+        ),
+        Mistake(
+            "total", "This is the total, repeated.", lambda x: x.sum() * torch.ones(len(x), dtype=x.dtype)
+        ),
+        Mistake(
+            "mean",
+            "The running sum is divided by how many were added: that is a running mean.",
+            lambda x: torch.cumsum(x, 0) / torch.arange(1, len(x) + 1),
+        ),
+    ],
+    (
+        "Result i is a sum over all j <= i. Make a table with one row for each i.",
+        "`torch.where(j <= i, x, 0)` with i a column and j a row; then sum each row.",
+        "i = torch.arange(len(x)); return torch.where(i <= i[:, None], x, 0).sum(1)",
+    ),
+    "n numbers, n times n work: broadcasting buys clarity, not always speed. torch.cumsum does it in n steps.",
+    grads=("x",),
+)
+
+one_hot = _puzzle(
+    "w01.one_hot",
+    "Puzzle: one-hot",
+    3,
+    [
+        Case("five labels, four classes", lambda draw: {"labels": draw.integers(0, 4, 5), "classes": 4}),
+        Case("a class that never occurs", lambda draw: {"labels": np.array([2, 0, 2, 1]), "classes": 6}),
+        Case("not contiguous", lambda draw: {"labels": draw.integers(0, 3, 14)[::2], "classes": 3}),
+        Case("one label", lambda draw: {"labels": np.array([1]), "classes": 2}),
+    ],
+    lambda labels, classes: F.one_hot(labels, classes),
+    ("one_hot", "scatter", "eye", "zeros"),
+    ("arange", "long", "to", "where"),
+    [
+        Mistake(
+            "truth values",
+            "The table holds True and False: turn them into whole numbers with `.long()`.",
+            lambda labels, classes: labels[:, None] == torch.arange(classes),
+        ),
+        Mistake(
+            "transposed",
+            "Classes run down: one row for each label.",
+            lambda labels, classes: (torch.arange(classes)[:, None] == labels).long(),
+        ),
+        Mistake(
+            "counted from 1",
+            "Classes are counted from 1 here; labels start at 0.",
+            lambda labels, classes: (labels[:, None] == torch.arange(1, classes + 1)).long(),
+        ),
+        Mistake(
+            "cold",
+            "0 and 1 are swapped.",
+            lambda labels, classes: (labels[:, None] != torch.arange(classes)).long(),
+        ),
+    ],
+    (
+        "Each row answers: is it class 0? class 1? class 2?",
+        "Compare a column of labels with a row of class numbers; `.long()` turns True into 1.",
+        "return (labels[:, None] == torch.arange(classes)).long()",
+    ),
+    "A one-hot row times a matrix picks a row of it: that is what an embedding layer is.",
+    level=1,
+    lint={"constant": "labels are class numbers"},
+)
+
+bincount = _puzzle(
+    "w01.bincount",
+    "Puzzle: count the classes",
+    3,
+    [
+        Case("nine labels", lambda draw: {"labels": np.array([0, 2, 1, 2, 2, 4, 0, 2, 1]), "classes": 5}),
+        Case("a class that never occurs", lambda draw: {"labels": draw.integers(0, 3, 7), "classes": 4}),
+        Case("not contiguous", lambda draw: {"labels": draw.integers(0, 3, 20)[::2], "classes": 3}),
+        Case("one label", lambda draw: {"labels": np.array([1]), "classes": 2}),
+    ],
+    lambda labels, classes: torch.bincount(labels, minlength=classes),
+    ("bincount", "histc", "unique", "scatter_add", "histogram"),
+    ("arange", "sum", "long", "to", "where"),
+    [
+        Mistake(
+            "summed the wrong way",
+            "This sums each row, and every row holds a single 1. Sum down the columns.",
+            lambda labels, classes: (labels[:, None] == torch.arange(classes)).sum(1),
+        ),
+        Mistake(
+            "classes dropped",
+            "Classes that never occur are missing: every class gets a count, also 0.",
+            lambda labels, classes: torch.bincount(labels),
+        ),
+        Mistake(
+            "labels added",
+            "The labels themselves are added up: count them.",
+            lambda labels, classes: torch.where(
+                labels[:, None] == torch.arange(classes), labels[:, None], 0
+            ).sum(0),
+        ),
+        Mistake(
+            "shares",
+            "These are shares, not counts.",
+            lambda labels, classes: torch.bincount(labels, minlength=classes) / len(labels),
+        ),
+    ],
+    (
+        "You have a one-hot table. What is the sum of a column?",
+        "Sum the comparison over the axis of labels: dim 0.",
+        "return (labels[:, None] == torch.arange(classes)).sum(0)",
+    ),
+    "Summing truth values counts them: True is 1.",
+    level=1,
+)
+
+sequence_mask = _puzzle(
+    "w01.sequence_mask",
+    "Puzzle: mask of sequence lengths",
+    3,
+    [
+        Case("three sequences", lambda draw: {"lengths": np.array([2, 5, 3]), "longest": 5}),
+        Case("an empty sequence", lambda draw: {"lengths": np.array([4, 0]), "longest": 6}),
+        Case(
+            "not contiguous", lambda draw: {"lengths": np.array([1, 9, 3, 9, 2, 9, 4, 9])[::2], "longest": 4}
+        ),
+        Case("one", lambda draw: {"lengths": np.array([3]), "longest": 4}),
+    ],
+    lambda lengths, longest: torch.stack([torch.arange(longest) < n for n in lengths]),
+    ("stack", "pad_sequence"),
+    ("arange",),
+    [
+        Mistake(
+            "one too many",
+            "One step too many is kept: position n is already outside a sequence of length n.",
+            lambda lengths, longest: torch.arange(longest) <= lengths[:, None],
+        ),
+        Mistake(
+            "inverted",
+            "True and False are swapped: True means keep.",
+            lambda lengths, longest: torch.arange(longest) >= lengths[:, None],
+        ),
+        Mistake(
+            "transposed",
+            "Sequences run down: one row for each.",
+            lambda lengths, longest: torch.arange(longest)[:, None] < lengths,
+        ),
+    ],
+    (
+        "Step t of a sequence of length n is real if t < n.",
+        "Lengths as a column, steps as a row.",
+        "return torch.arange(longest) < lengths[:, None]",
+    ),
+    "Padding masks for recurrent networks and attention are this line.",
+    level=1,
+    memory="any",
+)
+
+distances = _puzzle(
+    "w01.distances",
+    "Puzzle: all pairwise distances",
+    6,
+    [
+        Case("3 and 4 points in the plane", lambda draw: {"a": draw.normal(3, 2), "b": draw.normal(4, 2)}),
+        Case("five dimensions", lambda draw: {"a": draw.normal(2, 5), "b": draw.normal(3, 5)}),
+        Case("not contiguous", lambda draw: {"a": draw.transposed(4, 3), "b": draw.strided(2, 3)}),
+        Case("one point each, one dimension", lambda draw: {"a": draw.normal(1, 1), "b": draw.normal(2, 1)}),
+    ],
+    lambda a, b: torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist"),
+    ("cdist", "pdist", "norm", "dist", "pairwise_distance", "vector_norm"),
+    ("sum", "sqrt", "square", "pow"),
+    [
+        Mistake(
+            "squared",
+            "These are squared distances: the root is missing.",
+            lambda a, b: (a[:, None] - b).square().sum(-1),
+        ),
+        Mistake(
+            "city blocks",
+            "This adds up absolute differences; Euclid squares them, adds, and takes the root.",
+            lambda a, b: (a[:, None] - b).abs().sum(-1),
+        ),
+        Mistake(
+            "transposed",
+            "One row for each point of a, one column for each point of b.",
+            lambda a, b: (b[:, None] - a).square().sum(-1).sqrt(),
+        ),
+        Mistake(
+            "mean",
+            "The squares are averaged over the coordinates; add them.",
+            lambda a, b: (a[:, None] - b).square().mean(-1).sqrt(),
+        ),
+    ],
+    (
+        "You need every difference: one axis for a, one for b, one for the coordinates.",
+        "`a[:, None] - b` has shape (n, m, d). Square, sum over the last axis, root.",
+        "return ((a[:, None] - b) ** 2).sum(-1).sqrt()",
+    ),
+    "The table of differences has n * m * d entries: for large n, torch.cdist multiplies matrices instead.",
+)
+
+mean = Implement(
+    id="w01.mean",
+    title="A mean over several axes",
+    minutes=6,
+    level=2,
+    needs=("w01.shape_quiz",),
+    cases=[
+        Case("one axis", lambda draw: {"x": draw.normal(3, 4), "dims": (1,), "keepdim": False}),
+        Case("two axes, kept", lambda draw: {"x": draw.normal(2, 3, 5), "dims": (0, 2), "keepdim": True}),
+        Case(
+            "counted from the end",
+            lambda draw: {"x": draw.normal(4, 2, 3), "dims": (-1, -2), "keepdim": False},
+        ),
+        Case("not contiguous", lambda draw: {"x": draw.transposed(5, 1, 2), "dims": (0,), "keepdim": True}),
+        Case("every axis", lambda draw: {"x": draw.strided(3, 2), "dims": (0, 1), "keepdim": False}),
+    ],
+    oracle=lambda x, dims, keepdim: torch.mean(x, dims, keepdim=keepdim),
+    grads=("x",),
+    rules=Rules(forbids=("mean", "nanmean", "avg_pool1d", "std_mean", "var_mean")),
+    mistakes=[
+        Mistake(
+            "first axis counted",
+            "The sum is divided by the size of one axis; there are as many terms as the product of all reduced sizes.",
+            lambda x, dims, keepdim: x.sum(dims, keepdim=keepdim) / x.shape[dims[0]],
+        ),
+        Mistake(
+            "sizes added",
+            "The sizes of the reduced axes are added; multiply them.",
+            lambda x, dims, keepdim: x.sum(dims, keepdim=keepdim) / sum(x.shape[d] for d in dims),
+        ),
+        Mistake(
+            "everything counted",
+            "The sum is divided by all elements of x: count only those that went into one sum.",
+            lambda x, dims, keepdim: x.sum(dims, keepdim=keepdim) / x.numel(),
+        ),
+        Mistake(
+            "keepdim ignored",
+            "keepdim is ignored: pass it on to sum.",
+            lambda x, dims, keepdim: torch.mean(x, dims),
+        ),
+        Mistake(
+            "sum",
+            "This is the sum; divide by how many terms went into it.",
+            lambda x, dims, keepdim: x.sum(dims, keepdim=keepdim),
+        ),
+    ],
+    hints=(
+        "`x.sum(dims, keepdim=keepdim)` takes several axes. How many numbers went into each result?",
+        "The count is the product of x.shape[d] for d in dims; that works for negative d as well.",
+        "return x.sum(dims, keepdim=keepdim) / math.prod(x.shape[d] for d in dims)",
+    ),
+    passed="Layer norm, batch norm and group norm differ in nothing but `dims`.",
+)
+
+
+def _einsum(spec, a, b, sum_always=False):
+    left, out = spec.split("->")
+    ia, ib = left.split(",")
+    letters = out + "".join(sorted(set(ia + ib) - set(out)))
+
+    def align(x, axes):
+        x = x.permute([axes.index(letter) for letter in letters if letter in axes])
+        return x[tuple(slice(None) if letter in axes else None for letter in letters)]
+
+    product = align(a, ia) * align(b, ib)
+    summed = tuple(range(len(out), len(letters)))
+    return product.sum(summed) if summed or sum_always else product
+
+
+def _pairs(spec, a, b):
+    """How many products einsum makes: the product of the sizes of all letters."""
+    left = spec.split("->")[0].split(",")
+    return math.prod(
+        ({**dict(zip(left[0], a.shape, strict=True)), **dict(zip(left[1], b.shape, strict=True))}).values()
+    )
+
+
+def _einsum_keeps_all(spec, a, b):
+    """Forgets to sum: returns the product over all letters."""
+    left, out = spec.split("->")
+    return _einsum(f"{left}->{out + ''.join(sorted(set(left) - set(out) - {','}))}", a, b)
+
+
+einsum = Implement(
+    id="w01.einsum",
+    title="Einsum for two",
+    minutes=15,
+    level=3,
+    needs=("w01.expand", "w01.mean"),
+    cases=[
+        Case(
+            "matrix product",
+            lambda draw: {"spec": "ij,jk->ik", "a": draw.normal(2, 3), "b": draw.normal(3, 4)},
+        ),
+        Case("outer product", lambda draw: {"spec": "i,j->ij", "a": draw.normal(3), "b": draw.normal(5)}),
+        Case(
+            "transposed result",
+            lambda draw: {"spec": "ij,jk->ki", "a": draw.transposed(2, 3), "b": draw.normal(3, 5)},
+        ),
+        Case(
+            "batched",
+            lambda draw: {"spec": "bij,bkj->bik", "a": draw.normal(2, 3, 4), "b": draw.strided(2, 5, 4)},
+        ),
+        Case("dot product", lambda draw: {"spec": "i,i->", "a": draw.normal(6), "b": draw.normal(6)}),
+        Case(
+            "an axis of size 1", lambda draw: {"spec": "ij,i->j", "a": draw.normal(1, 4), "b": draw.normal(1)}
+        ),
+    ],
+    oracle=lambda spec, a, b: torch.einsum(spec, a, b),
+    grads=("a", "b"),
+    rules=Rules(
+        forbids=(
+            "einsum",
+            "matmul",
+            "mm",
+            "bmm",
+            "mv",
+            "dot",
+            "inner",
+            "outer",
+            "tensordot",
+            "kron",
+            "baddbmm",
+            "vdot",
+        )
+    ),
+    mistakes=[
+        Mistake(
+            "sums everything",
+            "With nothing to sum, `sum(())` adds up everything in torch: leave it out for an empty tuple of axes.",
+            lambda spec, a, b: _einsum(spec, a, b, sum_always=True),
+        ),
+        Mistake(
+            "never sums",
+            "Letters that are not in the result have to be summed away.",
+            _einsum_keeps_all,
+        ),
+        Mistake(
+            "order of the result ignored",
+            "The result has its letters in alphabetical order; the spec says in which order it wants them.",
+            lambda spec, a, b: _einsum(
+                f"{spec.split('->')[0]}->{''.join(sorted(spec.split('->')[1]))}", a, b
+            ),
+        ),
+        Mistake(
+            "mean for sum",
+            "The products are averaged; einsum adds them.",
+            lambda spec, a, b: _einsum(spec, a, b) * (_einsum(spec, a, b).numel() / _pairs(spec, a, b)),
+        ),
+    ],
+    hints=(
+        "Give every letter an axis of its own, in both tensors; then one product and one sum are left.",
+        "Letters in order: those of the result first, then the summed ones. Permute each tensor into that order, and put None where it lacks a letter.",
+        "align(x, axes): x.permute([axes.index(c) for c in letters if c in axes])[tuple(slice(None) if c in axes else None for c in letters)]",
+    ),
+    passed="Everything from a dot product to attention is a product over letters and a sum over some of them.",
+)
+
+mask = Implement(
+    id="w01.mask",
+    title="Three broadcasts: an attention mask",
+    minutes=6,
+    level=2,
+    needs=("w01.sequence_mask",),
+    cases=[
+        Case(
+            "two sequences, three heads",
+            lambda draw: {
+                "scores": draw.normal(2, 3, 4, 5),
+                "keep": np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 0]], dtype=bool),
+            },
+        ),
+        Case(
+            "one head",
+            lambda draw: {
+                "scores": draw.normal(3, 1, 2, 4),
+                "keep": np.array([[1, 0, 0, 0], [1, 1, 1, 1], [1, 1, 0, 0]], dtype=bool),
+            },
+        ),
+        Case(
+            "not contiguous",
+            lambda draw: {
+                "scores": draw.strided(2, 4, 5, 3),
+                "keep": np.array([[1, 1, 0], [1, 0, 0]], dtype=bool),
+            },
+        ),
+    ],
+    oracle=lambda scores, keep: scores.masked_fill(~keep[:, None, None, :], -math.inf),
+    grads=("scores",),
+    rules=Rules(),
+    mistakes=[
+        Mistake(
+            "inverted",
+            "Keep and drop are swapped: True means that the position may be looked at.",
+            lambda scores, keep: scores.masked_fill(keep[:, None, None, :], -math.inf),
+        ),
+        Mistake(
+            "zeros",
+            "Dropped scores are set to 0, and softmax gives exp(0) = 1 to them; minus infinity gives 0.",
+            lambda scores, keep: scores.masked_fill(~keep[:, None, None, :], 0.0),
+        ),
+        Mistake(
+            "queries masked",
+            "The mask is on the axis of queries (rows): what may be looked at is the last axis.",
+            lambda scores, keep: torch.where(
+                (
+                    keep[:, None, : scores.shape[2], None]
+                    if keep.shape[1] >= scores.shape[2]
+                    else keep[:, None, [0] * scores.shape[2], None]
+                ),
+                scores,
+                torch.full_like(scores, -math.inf),
+            ),
+        ),
+        Mistake(
+            "large number",
+            "A large negative number is not minus infinity: -1e9 shows in the result, and overflows in half precision.",
+            lambda scores, keep: scores.masked_fill(~keep[:, None, None, :], -1e9),
+        ),
+    ],
+    hints=(
+        "scores is (batch, head, query, key), keep is (batch, key). Which axes must be added to keep?",
+        "`keep[:, None, None, :]` has shape (batch, 1, 1, key). `torch.where` or `masked_fill` puts -inf where it is False.",
+        "return scores.masked_fill(~keep[:, None, None, :], -math.inf)",
+    ),
+    passed="Bias, normalization, mask: three layers of a Transformer are broadcasts that you can now read.",
+    lint={"delegation": "masked_fill is the tool; the exercise is where the axes go"},
 )
