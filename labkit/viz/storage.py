@@ -110,10 +110,7 @@ def view_of(x: Any, stride: Sequence[int] | None, offset: int, storage: int | No
         raise ValueError(f"a shape has no negative sizes, got {shape}")
     steps = row_major(shape) if stride is None else _integers(stride, "stride")
     if len(steps) != len(shape):
-        raise ValueError(
-            f"shape {shape} has {plural(len(shape), 'axis').replace('axiss', 'axes')} but stride {steps} has "
-            f"{plural(len(steps), 'number')}: give one stride per axis"
-        )
+        raise ValueError(f"shape {shape} and stride {steps} differ in length: give one stride per axis")
     (start,) = _integers(offset, "offset")
     view = View(shape, steps, start, 0)
     if math.prod(shape) <= 10 * MOST_CELLS:  # beyond that the caller refuses, so do not walk it

@@ -1,4 +1,4 @@
-"""What holds for every picture: same bytes twice, alt text, plain words, readable type, no label on another."""
+"""True of every picture: same bytes twice, alt text, plain words, readable type, no label on a label."""
 
 import re
 import subprocess
