@@ -140,6 +140,7 @@ def embedding_cases():
 def cases(module, name, reference):
     """All argument tuples to try for one kernel."""
     table = {
+        "relu": elementwise,
         "relu_grad": elementwise_grad,
         "gelu": lambda: elementwise("none") + elementwise("tanh"),
         "gelu_grad": lambda: elementwise_grad("none") + elementwise_grad("tanh"),

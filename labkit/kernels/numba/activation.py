@@ -28,6 +28,12 @@ def _map_grad(loop, g, x, *numbers):
 
 
 @kernel()
+def _relu(x, y):
+    for i in prange(x.size):
+        y[i] = ZERO if x[i] <= ZERO else x[i]
+
+
+@kernel()
 def _relu_grad(g, y, gx):
     for i in prange(g.size):
         gx[i] = ZERO if y[i] <= ZERO else g[i]
@@ -85,6 +91,11 @@ def _leaky_relu(x, y, slope):
 def _leaky_relu_grad(g, x, gx, slope):
     for i in prange(g.size):
         gx[i] = g[i] if x[i] > ZERO else slope * g[i]
+
+
+@fast
+def relu(x):
+    return _map(_relu, x)
 
 
 @fast

@@ -9,45 +9,39 @@ from labkit.kernels.numba.scalar import INF
 
 @kernel()
 def _max_pool(x, KH, KW, sh, sw, ph, pw, dh, dw, y, indices):
-    """for each plane, output row i, tap (ky, kx):  keep the larger value and its place, all columns j at once"""
+    """for each plane, tap (ky, kx):  collect the tap of every window;  keep the larger values and their offsets
+
+    Collecting first makes the comparison one long loop without branches; by rows it would be short ones.
+    """
     _, H, W = x.shape
     _, OH, OW = y.shape
     for n in prange(x.shape[0]):
+        best, tap = y[n].reshape(-1), np.empty(OH * OW, np.float32)
+        offset = np.full(OH * OW, np.int32(-1))  # from the corner of the window to the largest element
+        best[:] = -INF
+        for ky in range(KH):
+            for kx in range(KW):
+                shift = kx * dw - pw
+                first, last = max(0, -(shift // sw)), min(OW, (W - 1 - shift) // sw + 1)  # inside the plane
+                for i in range(OH):
+                    row, out = i * sh - ph + ky * dh, tap[i * OW : (i + 1) * OW]
+                    if row < 0 or row >= H or first > 0 or last < OW:
+                        out[:] = -INF
+                    if 0 <= row < H:
+                        line, inside = x[n, row, first * sw + shift :: sw], out[first:]
+                        for j in range(last - first):
+                            inside[j] = line[j]
+                here = np.int32(ky * dh * W + kx * dw)
+                for q in range(OH * OW):
+                    better = (tap[q] > best[q]) | (tap[q] != tap[q])
+                    best[q] = tap[q] if better else best[q]
+                    offset[q] = here if better else offset[q]
         for i in range(OH):
-            best, place = y[n, i], indices[n, i]
-            top = min(max(i * sh - ph, 0), H - 1)
-            for j in range(OW):  # a window of -inf only points at its first element inside the plane
-                best[j], place[j] = -INF, top * W + min(max(j * sw - pw, 0), W - 1)
-            for ky in range(KH):
-                row = i * sh - ph + ky * dh
-                if 0 <= row < H:
-                    line = x[n, row]
-                    for kx in range(KW):
-                        shift = kx * dw - pw
-                        first = max(0, -(shift // sw))  # the columns whose tap is inside the row
-                        last = min(OW, (W - 1 - shift) // sw + 1)
-                        for j in range(first, last):
-                            v = line[j * sw + shift]
-                            better = (v > best[j]) | (v != v)
-                            best[j] = v if better else best[j]
-                            place[j] = row * W + j * sw + shift if better else place[j]
-
-
-@kernel()
-def _max_pool_2x2(x, y, indices):
-    """The common case, 2x2 windows side by side: four loads, three comparisons, no bounds to check."""
-    W = x.shape[2]
-    _, OH, OW = y.shape
-    for n in prange(x.shape[0]):
-        for i in range(OH):
-            upper, lower, best, place = x[n, 2 * i], x[n, 2 * i + 1], y[n, i], indices[n, i]
             for j in range(OW):
-                a, b, c, d = upper[2 * j], upper[2 * j + 1], lower[2 * j], lower[2 * j + 1]
-                right, below = (b > a) | (b != b), (d > c) | (d != d)
-                first, second = b if right else a, d if below else c
-                down = (second > first) | (second != second)
-                best[j] = second if down else first
-                place[j] = 2 * i * W + 2 * j + (W + below if down else np.int64(right))
+                top, left = i * sh - ph, j * sw - pw
+                corner = max(top, 0) * W + max(left, 0)  # what a window of -inf only points at
+                d = offset[i * OW + j]
+                indices[n, i, j] = corner if d < 0 else top * W + left + d
 
 
 @kernel()
@@ -65,10 +59,7 @@ def max_pool2d(x, size, stride, padding, dilation, out):  # -> y, indices (N, C,
         return max_pool2d.reference(x, size, stride, padding, dilation, out)
     y, indices = np.empty((N * C, *out), np.float32), np.empty((N * C, *out), np.int64)
     planes = x.reshape(N * C, H, W)
-    if tuple(size) == tuple(stride) == (2, 2) and not any(padding) and H >= 2 * out[0] and W >= 2 * out[1]:
-        _max_pool_2x2(planes, y, indices)
-    else:
-        _max_pool(planes, *size, *stride, *padding, *dilation, y, indices)
+    _max_pool(planes, *size, *stride, *padding, *dilation, y, indices)
     return y.reshape(N, C, *out), indices.reshape(N, C, *out)
 
 
