@@ -196,7 +196,7 @@ def _draw(difference: Difference) -> str | None:
         return None
     from labkit import viz
 
-    return viz.compare(mine, truth).svg
+    return viz.compare(mine, truth).html
 
 
 def _gradients(exercise: Implement, attempt: Trial, judged: Judged) -> Problem | None:
@@ -277,8 +277,9 @@ def _explain(exercise: Implement, attempt: Trial, problem: Problem) -> Verdict:
     lines = [*problem.lines]
     if mistake:
         lines.insert(0, f"Likely cause: {mistake.says}")
-    if problem.case:
-        lines.append(f"Inputs: {_describe(problem.case.inputs(exercise.id, exercise.dtype))}")
+    inputs = problem.case.inputs(exercise.id, exercise.dtype) if problem.case else {}
+    if problem.case and inputs:
+        lines.append(f"Inputs: {_describe(inputs)}")
         lines.append(f'Get them with `labkit.case("{exercise.id}", "{problem.case.name}")`.')
     if problem.status == "error":
         lines.append("Whole traceback: `labkit.traceback()`")

@@ -40,7 +40,7 @@ class Verdict:
     lines: tuple[str, ...] = ()
     mistake: str | None = None
     case: str | None = None
-    picture: str | None = None  # an SVG, where a drawing says it better
+    picture: str | None = None  # an image tag, where a drawing says it better
 
     def __post_init__(self) -> None:
         """Whatever an answer returned or raised, the message stays short and the same on every run."""

@@ -1,7 +1,7 @@
 """Explorers: pictures with controls, built from plain ipywidgets.
 
 The picture is an ordinary output below the controls, replaced as they move, not part of the widget. So the
-saved notebook always holds the last picture, and shows it when no kernel is running. With LABKIT_STATIC set
+saved notebook always holds the last picture, and shows it when no kernel is running. With LABKIT_LANE set
 (as when the lesson notebooks are built) only the picture is shown: stored notebooks have no dead controls.
 """
 
@@ -70,7 +70,7 @@ class Explorer:
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
-        if not os.environ.get("LABKIT_STATIC"):
+        if not os.environ.get("LABKIT_LANE"):
             display(self.controls)
         self._handle = display(self.figure, display_id=True)
 

@@ -84,7 +84,7 @@ def _shown(explorer) -> list[RichOutput]:
 
 
 def test_output_holds_controls_and_a_still_picture(strides, monkeypatch):
-    monkeypatch.delenv("LABKIT_STATIC", raising=False)
+    monkeypatch.delenv("LABKIT_LANE", raising=False)
     controls, picture = _shown(strides)
     assert "application/vnd.jupyter.widget-view+json" in controls.data
     assert picture.data["text/html"] == strides.figure.html
@@ -92,6 +92,6 @@ def test_output_holds_controls_and_a_still_picture(strides, monkeypatch):
 
 
 def test_static_output_is_only_the_picture(strides, monkeypatch):
-    monkeypatch.setenv("LABKIT_STATIC", "1")
+    monkeypatch.setenv("LABKIT_LANE", "1")
     (picture,) = _shown(strides)
     assert picture.data["text/html"] == strides.figure.html
