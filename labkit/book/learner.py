@@ -74,7 +74,7 @@ def parse_learner(text: str, path: Path, release: str = __version__) -> Notebook
         return _problem(path, "not-notebook")
     metadata = nb["metadata"] if isinstance(nb.get("metadata"), dict) else {}
     theirs = labkit_of({"metadata": metadata}).get("release", "0")
-    if _version(theirs) > _version(release):
+    if version_key(theirs) > version_key(release):
         return _problem(path, "newer-release", theirs, release)
     return {"cells": _sound(cells), "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
@@ -92,7 +92,8 @@ def _problem(path: Path, kind: str, detail: Any = "", release: str = "") -> Prob
     return Problem(path, kind, SENTENCES[kind].format(detail=detail, release=release) + advice)
 
 
-def _version(text: Any) -> tuple[int, ...]:
+def version_key(text: Any) -> tuple[int, ...]:
+    """A release number that compares: "0.10.1" -> (0, 10, 1)."""
     return tuple(int(number) for number in re.findall(r"\d+", str(text))[:3])
 
 
@@ -105,6 +106,8 @@ def _sound(cells: list[Cell]) -> list[Cell]:
         source = join_lines(cell.get("source", ""))
         source = source if isinstance(source, str) else json.dumps(source)
         metadata = cell["metadata"] if isinstance(cell.get("metadata"), dict) else {}
+        if not all(isinstance(value, str) for value in labkit_of({"metadata": metadata}).values()):
+            metadata = {**metadata, "labkit": {}}
         sound: Cell = {"cell_type": kind, "metadata": metadata, "source": source}
         sound["id"] = unique_id(cell.get("id", labkit_of(sound).get("id")), source, used)
         used.add(sound["id"])

@@ -65,18 +65,16 @@ def unmerge(parts: list[Part], released: Released, log: list[str]) -> list[Part]
     """Take merged cells apart: look for each missing cell in the changed text where it should be."""
     order, home = list(released), _homes(parts)
     missing = {key for key in order if key not in home or _is_beheaded(home[key], released[key])}
-    for key in reversed(order):
-        if key not in missing:
-            continue
-        place, previous = order.index(key), -1
+    for key in (key for key in reversed(order) if key in missing):
         for index, part in enumerate(parts):
-            if part.key and part is home.get(part.key):
-                previous = order.index(part.key)
-            start = order.index(part.key) if part.key else previous
-            between = order[start + 1 : place]
-            if start >= place or not missing.issuperset(between) or (key in home and part.key is None):
-                continue
-            line = _where(part, released, key, directly=not between)
+            if part.key is None:  # a cell of their own may hold an answer that has no cell, but not move down
+                below = [order.index(p.key) for p in parts[index:] if p.key and p is home.get(p.key)]
+                fits = key not in home and order.index(key) < (below or [len(order)])[0]
+                between = None
+            else:  # the cell above, or one above that if those between are missing too
+                between = order[order.index(part.key) + 1 : order.index(key)]
+                fits = order.index(part.key) < order.index(key) and missing.issuperset(between)
+            line = _where(part, released, key, directly=between == []) if fits else None
             if line is not None:
                 log.append(f"{label_of(released[key])}: was inside another cell and is in its own again")
                 parts[index : index + 1] = _cut(part, line, key)

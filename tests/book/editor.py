@@ -1,6 +1,6 @@
-"""A simulated learner: random edits of a notebook, each doing to ids and metadata what JupyterLab 4.6 was seen to do.
+"""A simulated learner: random edits, each doing to ids and metadata what JupyterLab 4.6 was seen to do.
 
-VS Code ignores the locks, so a session may (`ignores_locks`). Every line the learner types is unique in the session.
+VS Code ignores the locks, so a session may (`ignores_locks`). Every line that is typed is unique.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""Thousands of editing sessions against the merge, and deliberately broken merges that the sessions must catch.
+"""Thousands of editing sessions against the merge, and broken merges that the sessions must catch.
 
 LABKIT_FUZZ=20000 runs more sessions.
 """
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from labkit.book import match as match_module
 from labkit.book import merge as merge_module
 from labkit.book.course import lesson_paths, read_lesson
 from labkit.book.merge import graded_copy, merge
 from labkit.book.notebook import LOCKED, digest, dumps, labkit_of, learner_notebook
 from labkit.book.percent import Cell, Lesson
+
 from .editor import Learner
 from .test_percent import COURSE
 
@@ -150,7 +150,7 @@ def assert_merged_well(first: dict, second: dict, learner: Learner) -> None:
     assert_sound(second, graded)
     assert not lines_of(learner.nb) - lines_of(graded) - lines_of(first), "lost in the graded copy"
     assert all(
-        not cell.get("outputs") and "tags" not in cell["metadata"] or labkit_of(cell).get("id")
+        (not cell.get("outputs") and "tags" not in cell["metadata"]) or labkit_of(cell).get("id")
         for cell in graded["cells"]
     )
 

@@ -1,0 +1,225 @@
+"""Write the notebooks of the course: learner copies in `weeks/`, executed solutions beside their source.
+
+A solution is run again only when its code changed: `metadata.labkit.executed` remembers a digest of the code
+that gave the stored outputs. Rebuilding without a change writes nothing.
+"""
+
+import os
+import re
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+from labkit import __version__
+from labkit.book.course import lesson_paths, read_course, read_lesson
+from labkit.book.learner import Problem, read_learner
+from labkit.book.merge import is_untouched
+from labkit.book.notebook import (
+    Notebook,
+    digest,
+    dumps,
+    labkit_of,
+    learner_notebook,
+    read,
+    solution_notebook,
+    write,
+    write_text,
+)
+from labkit.book.percent import Lesson
+
+Say = Callable[[str], None]
+TIMEOUT = 600  # seconds for one cell
+VOLATILE = ("application/vnd.jupyter.widget-view+json", "application/vnd.jupyter.widget-state+json")
+
+
+class BuildError(Exception):
+    """A solution that does not run, or whose outputs cannot be stored; names the file and the cell."""
+
+
+def release_notebooks(root: Path, week: int | None = None) -> dict[Path, Notebook]:
+    """The learner notebooks as released, by their path in `weeks/`, made in memory from the sources."""
+    lessons = [read_lesson(root, path) for path in lesson_paths(root, week)]
+    return {learner_path(root, lesson): learner_notebook(lesson, __version__) for lesson in lessons}
+
+
+def learner_path(root: Path, lesson: Lesson) -> Path:
+    return root / "weeks" / lesson.path.parent.name / f"{lesson.path.stem}.ipynb"
+
+
+def solution_path(root: Path, lesson: Lesson) -> Path:
+    return root / lesson.path.with_suffix(".ipynb")
+
+
+def build(
+    root: Path,
+    week: int | None = None,
+    execute: bool = True,
+    check_only: bool = False,
+    force: bool = False,
+    known: Collection[str] | None = None,
+    say: Say = print,
+) -> list[Path]:
+    """Write what changed and return those files; with `check_only`, write nothing and return what is stale.
+
+    `force` runs every solution again. Raises `LessonError` for bad sources, `BuildError` for solutions.
+    """
+    if check_only:
+        return stale(root, week, known)
+    written, failures = [], []
+    lessons = read_course(root, week, known)
+    for number, lesson in enumerate(lessons, 1):
+        prefix = f"[{number}/{len(lessons)}] {lesson.path.parent.name}/{lesson.path.stem}"
+        learner = learner_path(root, lesson)
+        _keep_work(root, learner, say)
+        changed = [learner] if write(learner, learner_notebook(lesson, __version__)) else []
+        path = solution_path(root, lesson)
+        nb, fresh = _with_stored_outputs(solution_notebook(lesson, __version__), path)
+        if execute and (force or not fresh):
+            say(f"{prefix}: running")
+            try:
+                run(nb, path)
+            except BuildError as error:
+                failures.append(str(error))
+                continue
+        changed += [path] if write(path, nb) else []
+        written += changed
+        say(f"{prefix}: {'written' if changed else 'unchanged'}")
+    for path, text in _instructor_pages(root, lessons).items():
+        written += [path] if write_text(path, text) else []
+    for path in _orphans(root, week):
+        _keep_work(root, path, say)
+        path.unlink()
+        say(f"{path.relative_to(root)}: removed, its source is gone")
+    if failures:
+        raise BuildError("\n".join(failures))
+    return written
+
+
+def stale(root: Path, week: int | None = None, known: Collection[str] | None = None) -> list[Path]:
+    """Generated files that differ from what the sources give, outputs aside, and those without a source."""
+    lessons = read_course(root, week, known)
+    expected = _instructor_pages(root, lessons)
+    for lesson in lessons:
+        expected[learner_path(root, lesson)] = dumps(learner_notebook(lesson, __version__))
+        path = solution_path(root, lesson)
+        nb, fresh = _with_stored_outputs(solution_notebook(lesson, __version__), path)
+        expected[path] = dumps(nb) if fresh else ""
+    different = [p for p, text in expected.items() if not p.exists() or p.read_text(encoding="utf-8") != text]
+    return sorted([*different, *_orphans(root, week)])
+
+
+def _orphans(root: Path, week: int | None) -> list[Path]:
+    """Notebooks we generated whose source is gone; not copies that somebody made under another name."""
+    folder = "week*" if week is None else f"week{week:02d}_*"
+    found = [
+        path for top in ("weeks", "solutions") for path in root.glob(f"{top}/{folder}/[0-9][0-9]_*.ipynb")
+    ]
+    sourceless = [p for p in found if not (root / "solutions" / p.parent.name / f"{p.stem}.py").exists()]
+    return [path for path in sourceless if _lesson_of(path) == f"{path.parent.name}/{path.stem}"]
+
+
+def _lesson_of(path: Path) -> str | None:
+    nb = read_learner(path)
+    return None if isinstance(nb, Problem) else labkit_of(nb).get("lesson")
+
+
+def run(nb: Notebook, path: Path) -> None:
+    """Run the notebook in a fresh kernel, in the folder of `path`; keep what is the same every time."""
+    import nbformat
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+    current = [""]
+
+    def starts(cell: Any, cell_index: int) -> None:
+        current[0] = cell["id"]
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    node = nbformat.from_dict(nb)
+    client = NotebookClient(
+        node,
+        timeout=TIMEOUT,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(path.parent)}},
+        record_timing=False,
+        store_widget_state=False,
+        on_cell_start=starts,
+        coalesce_streams=True,
+    )
+    try:
+        client.execute(env={**os.environ, "LABKIT_LANE": "build"})
+    except CellExecutionError as error:
+        message = re.sub(r"\x1b\[[0-9;]*m", "", f"{error.ename}: {error.evalue}")
+        raise BuildError(f"{path}: cell {current[0]} failed with {message}") from None
+    except (CellTimeoutError, DeadKernelError) as error:
+        reason = (
+            f"took longer than {TIMEOUT} s" if isinstance(error, CellTimeoutError) else "ended the kernel"
+        )
+        raise BuildError(f"{path}: cell {current[0]} {reason}") from None
+    for cell, done in zip(nb["cells"], node["cells"], strict=True):
+        if cell["cell_type"] == "code":
+            cell["outputs"] = [
+                out for output in done["outputs"] if (out := _storable(output, cell["id"], path))
+            ]
+            cell["execution_count"] = done["execution_count"]
+    labkit_of(nb)["executed"] = _code_digest(nb)
+
+
+def _storable(output: Any, cell: str, path: Path) -> dict[str, Any] | None:
+    """The output without what changes from run to run. Progress bars and warnings (stderr) are not stored."""
+    output = dict(output)
+    if output.get("name") == "stderr":
+        return None
+    if "data" in output:
+        output["data"] = {mime: value for mime, value in output["data"].items() if mime not in VOLATILE}
+        if not output["data"]:
+            return None
+    address = re.search(r"<[^<>]* at 0x[0-9a-f]+>", f"{output.get('text', '')}{output.get('data', '')}")
+    if address:
+        raise BuildError(
+            f"{path}: cell {cell} shows {address[0]}, which differs in every run; print something else"
+        )
+    return output
+
+
+def _code_digest(nb: Notebook) -> str:
+    code = [f"{cell['id']}\n{cell['source']}" for cell in nb["cells"] if cell["cell_type"] == "code"]
+    return digest("\n".join(code))
+
+
+def _with_stored_outputs(nb: Notebook, path: Path) -> tuple[Notebook, bool]:
+    """The notebook with the outputs stored at `path`, if the same code gave them; and whether it did."""
+    stored = read(path) if path.exists() else {"cells": [], "metadata": {}}
+    if labkit_of(stored).get("executed") != _code_digest(nb):
+        return nb, False
+    by_id = {cell["id"]: cell for cell in stored["cells"] if cell["cell_type"] == "code"}
+    for cell in nb["cells"]:
+        if cell["cell_type"] == "code":
+            cell |= {name: by_id[cell["id"]][name] for name in ("outputs", "execution_count")}
+    labkit_of(nb)["executed"] = _code_digest(nb)
+    return nb, True
+
+
+def _instructor_pages(root: Path, lessons: list[Lesson]) -> dict[Path, str]:
+    """One page per week with the instructor cells of its lessons, in order."""
+    pages: dict[Path, list[str]] = {}
+    for lesson in lessons:
+        notes = [cell for cell in lesson.cells if cell.role == "instructor"]
+        if notes:
+            week = lesson.path.parent.name
+            title = f"# {week}: notes for instructors\n\nCollected by `make build`; edit them in the lessons."
+            page = pages.setdefault(root / lesson.path.parent / "INSTRUCTOR.md", [title])
+            page.append(f"## {lesson.path.stem}")
+            page += [c.source if c.kind == "markdown" else f"```python\n{c.source}\n```" for c in notes]
+    return {path: "\n\n".join(page) + "\n" for path, page in pages.items()}
+
+
+def _keep_work(root: Path, path: Path, say: Say) -> None:
+    """Back up a learner notebook that somebody worked in, before it is written anew."""
+    from labkit.book.update import backup
+
+    found = read_learner(path)
+    if path.exists() and (isinstance(found, Problem) or not is_untouched(found)):
+        say(
+            f"{path.relative_to(root)} has work in it; a copy is in {backup(root, [path]).relative_to(root)}/"
+        )

@@ -1,0 +1,71 @@
+"""Bring edits made in a solution notebook back to the lesson's source, cell by cell, by id."""
+
+from pathlib import Path
+
+from labkit.book.learner import Problem, read_learner
+from labkit.book.notebook import Cell, labkit_of, write_text
+from labkit.book.percent import Cell as LessonCell
+from labkit.book.percent import LessonError, parse
+
+
+def import_back(notebook: Path, source: Path | None = None, new: bool = False) -> list[str]:
+    """Put the texts of `notebook` into its source (by default the .py beside it); returns the changed ids.
+
+    Cells unknown to the source are refused unless `new`; then they are added after the cell they follow.
+    Cells that the notebook lacks stay in the source, and cells that did not change keep every byte.
+    """
+    source = source or notebook.with_suffix(".py")
+    found = read_learner(notebook)
+    if isinstance(found, Problem):
+        raise LessonError([str(found)])
+    lines = source.read_text(encoding="utf-8").splitlines()
+    known = {cell.id: cell for cell in _parse(lines, source)}
+    strangers = [_name(cell) for cell in found["cells"] if _name(cell) not in known]
+    if strangers and not new:
+        raise LessonError(
+            [f"{notebook}: {source.name} has no cell {id}; import it as new" for id in strangers]
+        )
+
+    starts = [cell.line - 1 for cell in known.values()]
+    stops = [*starts[1:], len(lines)]
+    blocks = {id: lines[start:stop] for id, start, stop in zip(known, starts, stops, strict=True)}
+    changed, previous = list[str](), None
+    for cell in found["cells"]:
+        name = _name(cell)
+        if name not in known:
+            kind = " [markdown]" if cell["cell_type"] == "markdown" else ""
+            blocks = _insert_after(blocks, previous, name, [f"# %%{kind} id={name}", *_body(cell), ""])
+            changed.append(name)
+        elif cell["source"].strip("\n") != known[name].source:
+            blank_lines = blocks[name][known[name].end - known[name].line + 1 :]
+            blocks[name] = [blocks[name][0], *_body(cell), *blank_lines]
+            changed.append(name)
+        previous = name
+    result = [*lines[: starts[0] if starts else None], *(line for block in blocks.values() for line in block)]
+    _parse(result, source)
+    write_text(source, "\n".join(result).rstrip("\n") + "\n")
+    return changed
+
+
+def _parse(lines: list[str], source: Path) -> list[LessonCell]:
+    cells, problems = parse("\n".join(lines), source.name)
+    if problems:
+        raise LessonError(problems)
+    return cells
+
+
+def _name(cell: Cell) -> str:
+    return str(labkit_of(cell).get("id", cell["id"]))
+
+
+def _body(cell: Cell) -> list[str]:
+    lines: list[str] = cell["source"].strip("\n").split("\n")
+    return [f"# {line}".rstrip() for line in lines] if cell["cell_type"] == "markdown" else lines
+
+
+def _insert_after(
+    blocks: dict[str, list[str]], previous: str | None, name: str, block: list[str]
+) -> dict[str, list[str]]:
+    items = list(blocks.items())
+    place = list(blocks).index(previous) + 1 if previous in blocks else 0
+    return dict([*items[:place], (name, block), *items[place:]])
