@@ -1,7 +1,7 @@
 """Three models to read from top to bottom: ResNet, GPT and Bert.
 
-Their parameter names are those of the public checkpoints (torchvision's resnet18 and resnet34; GPT-2 and BERT as
-the transformers library names them), so that `load_state_dict` takes such weights unchanged.
+Their parameter names are those of the public checkpoints (torchvision's resnet18 and resnet34; GPT-2 and
+BERT as the transformers library names them), so that `load_state_dict` takes such weights unchanged.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class BasicBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    """`layers` blocks in each of four stages of 64, 128, 256 and 512 channels; stages 2 to 4 halve the size."""
+    """`layers` blocks in each of four stages of 64, 128, 256, 512 channels; stages 2 to 4 halve the size."""
 
     def __init__(self, layers: tuple[int, int, int, int] = (2, 2, 2, 2), num_classes: int = 1000) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Save and load tensors: safetensors, .npz and .npy, chosen by the suffix. Never pickle.
 
-A file holds tensors, and nested dicts, lists and plain values around them (a checkpoint with model, optimizer and
-epoch). Loading a file never runs code from it: a damaged or foreign file is refused with CheckpointError.
+A file holds tensors, and nested dicts, lists and plain values around them (a checkpoint with model, optimizer
+and epoch). Loading a file never runs code from it: a damaged or foreign file is refused with CheckpointError.
 """
 
 import json
@@ -97,8 +97,8 @@ def _split(obj: Any) -> tuple[dict[str, np.ndarray], str | None]:
         if value is None or isinstance(value, bool | int | float | str):
             return value
         raise TypeError(
-            f"cannot save {path or 'this object'}: it is a {type(value).__name__}. Files hold tensors, numbers, strings, "
-            "None, and dicts and lists of these; save model.state_dict(), not the model"
+            f"cannot save {path or 'this object'}: it is a {type(value).__name__}. Files hold tensors, "
+            "numbers, strings, None, and dicts and lists of these; save model.state_dict(), not the model"
         )
 
     tree = visit(obj, "")
@@ -223,9 +223,10 @@ def _refuse_pickle(path: Path) -> None:
             return  # the reader of .npz will say so
     if pickled or path.suffix in (".pt", ".pth", ".bin", ".pkl", ".ckpt"):
         raise CheckpointError(
-            f"{path.name!r} is a pickle, the format of torch.save: loading one runs whatever code is inside, so labkit "
-            "does not. If you trust it, convert it once with torch:\n"
-            f"  safetensors.torch.save_file(torch.load({path.name!r}, weights_only=True), '{path.stem}.safetensors')"
+            f"{path.name!r} is a pickle, the format of torch.save: loading one runs whatever code is inside, "
+            "so labkit does not. If you trust it, convert it once with torch:\n"
+            f"  weights = torch.load({path.name!r}, weights_only=True)\n"
+            f"  safetensors.torch.save_file(weights, '{path.stem}.safetensors')"
         )
 
 

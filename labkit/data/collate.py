@@ -43,7 +43,7 @@ def _stack(samples: Sequence[Tensor]) -> Tensor:
     for i, sample in enumerate(samples):
         if sample.shape != samples[0].shape:
             raise RuntimeError(
-                f"samples of one batch have different shapes: sample 0 is {tuple(samples[0].shape)}, sample {i} "
-                f"is {tuple(sample.shape)}; pad them to one shape in collate_fn, or resize them in the dataset"
+                f"samples of one batch differ in shape: sample 0 is {tuple(samples[0].shape)}, sample {i} "
+                f"is {tuple(sample.shape)}; pad them in collate_fn, or resize them in the dataset"
             )
     return labkit.stack(list(samples))

@@ -20,7 +20,7 @@ class DataLoader:
 
     The order depends on `generator` (or `labkit.manual_seed`) and never on `num_workers`. With
     `batch_size=None` samples come one by one. Worker i starts from the seed `base + i`, where base is drawn
-    from the generator; `worker_init_fn(i)` runs after that. `pin_memory` and `persistent_workers` are refused.
+    from the generator; `worker_init_fn(i)` runs after that. pin_memory and persistent_workers are refused.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class DataLoader:
         _refuse(f"timeout should be 0 (wait forever) or seconds to wait, got {timeout}", timeout < 0)
         _refuse("give sampler or shuffle=True, not both", sampler is not None and shuffle)
         _refuse(
-            "batch_sampler decides batches and order by itself: leave out batch_size, shuffle, sampler, drop_last",
+            "batch_sampler makes the batches: leave out batch_size, shuffle, sampler and drop_last",
             batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last),
         )
         _refuse(

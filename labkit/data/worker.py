@@ -124,7 +124,7 @@ class Worker:
         advice = "A negative code is a signal; -9 usually means that the machine ran out of memory."
         if self.start_method != "fork":
             advice = (
-                f"Processes start by {self.start_method!r} here, so the dataset, collate_fn and worker_init_fn "
+                f"Processes start by {self.start_method!r} here: the dataset, collate_fn and worker_init_fn "
                 "must be defined in a .py file that can be imported, not in a notebook."
             )
         raise RuntimeError(

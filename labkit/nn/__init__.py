@@ -1,62 +1,35 @@
 """Layers, under the names of `torch.nn`: fields, starting values and a call of a few functional ops."""
 
-from . import functional as functional
-from . import init as init
-from . import utils as utils
-from .activation import ELU as ELU
-from .activation import GELU as GELU
-from .activation import LeakyReLU as LeakyReLU
-from .activation import LogSigmoid as LogSigmoid
-from .activation import LogSoftmax as LogSoftmax
-from .activation import ReLU as ReLU
-from .activation import Sigmoid as Sigmoid
-from .activation import SiLU as SiLU
-from .activation import Softmax as Softmax
-from .activation import Softplus as Softplus
-from .activation import Tanh as Tanh
-from .containers import ModuleDict as ModuleDict
-from .containers import ModuleList as ModuleList
-from .containers import ParameterList as ParameterList
-from .containers import Sequential as Sequential
-from .conv import Conv1d as Conv1d
-from .conv import Conv2d as Conv2d
-from .conv import ConvTranspose2d as ConvTranspose2d
-from .dropout import Dropout as Dropout
-from .embedding import Embedding as Embedding
-from .linear import Flatten as Flatten
-from .linear import Identity as Identity
-from .linear import Linear as Linear
-from .linear import Unflatten as Unflatten
-from .loss import BCEWithLogitsLoss as BCEWithLogitsLoss
-from .loss import CrossEntropyLoss as CrossEntropyLoss
-from .loss import HuberLoss as HuberLoss
-from .loss import KLDivLoss as KLDivLoss
-from .loss import L1Loss as L1Loss
-from .loss import MSELoss as MSELoss
-from .loss import NLLLoss as NLLLoss
-from .loss import SmoothL1Loss as SmoothL1Loss
-from .module import Module as Module
-from .module import Parameter as Parameter
-from .normalization import BatchNorm1d as BatchNorm1d
-from .normalization import BatchNorm2d as BatchNorm2d
-from .normalization import GroupNorm as GroupNorm
-from .normalization import LayerNorm as LayerNorm
-from .normalization import RMSNorm as RMSNorm
-from .pooling import AdaptiveAvgPool2d as AdaptiveAvgPool2d
-from .pooling import AvgPool2d as AvgPool2d
-from .pooling import Fold as Fold
-from .pooling import MaxPool2d as MaxPool2d
-from .pooling import Unfold as Unfold
-from .pooling import Upsample as Upsample
-from .recurrent import GRU as GRU
-from .recurrent import LSTM as LSTM
-from .recurrent import RNN as RNN
-from .recurrent import GRUCell as GRUCell
-from .recurrent import LSTMCell as LSTMCell
-from .recurrent import RNNCell as RNNCell
-from .transformer import MultiheadAttention as MultiheadAttention
-from .transformer import Transformer as Transformer
-from .transformer import TransformerDecoder as TransformerDecoder
-from .transformer import TransformerDecoderLayer as TransformerDecoderLayer
-from .transformer import TransformerEncoder as TransformerEncoder
-from .transformer import TransformerEncoderLayer as TransformerEncoderLayer
+# ruff: noqa: F401
+from . import functional, init, utils
+from .activation import (
+    ELU,
+    GELU,
+    LeakyReLU,
+    LogSigmoid,
+    LogSoftmax,
+    ReLU,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softplus,
+    Tanh,
+)  # fmt: skip
+from .containers import ModuleDict, ModuleList, ParameterList, Sequential
+from .conv import Conv1d, Conv2d, ConvTranspose2d
+from .dropout import Dropout
+from .embedding import Embedding
+from .linear import Flatten, Identity, Linear, Unflatten
+from .loss import BCEWithLogitsLoss, CrossEntropyLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss, SmoothL1Loss
+from .module import Module, Parameter
+from .normalization import BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm, RMSNorm
+from .pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
+from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from .transformer import (
+    MultiheadAttention,
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)  # fmt: skip

@@ -1,6 +1,6 @@
 """Starting values of parameters: each function fills a tensor in place and returns it.
 
-The bounds are torch's; the random numbers are labkit's own, so the same seed gives other values than in torch.
+The bounds are torch's; the random numbers are labkit's own: a seed gives other values than in torch.
 """
 
 import math
@@ -75,7 +75,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Evenly within ±gain·√(6 / (fan_in + fan_out)): keeps the variance of both passes, for tanh and sigmoid."""
+    """Evenly within ±gain·√(6 / (fan_in + fan_out)): keeps the variance of both passes, for tanh."""
     bound = gain * math.sqrt(6.0 / sum(_fans(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 

@@ -1,4 +1,4 @@
-"""Loss layers: `reduction` is "mean", "sum" or "none"; torch's deprecated size_average and reduce are left out."""
+"""Loss layers: `reduction` is "mean", "sum" or "none", not torch's old size_average and reduce."""
 
 from labkit.tensor import Tensor
 
@@ -45,19 +45,8 @@ class SmoothL1Loss(_Loss):
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
-class HuberLoss(_Loss):
-    """SmoothL1Loss times delta."""
-
-    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction=reduction)
-        self.delta = delta
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
-
-
 class CrossEntropyLoss(_WeightedLoss):
-    """-log softmax(logits)[class].   logits (N, C, ...), target (N, ...) of class numbers or (N, C, ...) of probabilities"""
+    """-log softmax(logits)[class].   logits (N, C, ...), target (N, ...) or probabilities (N, C, ...)"""
 
     def __init__(
         self,

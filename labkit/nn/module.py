@@ -91,8 +91,8 @@ class Module:
         elif name in self.__dict__.get("_parameters", ()):
             if value is not None:
                 raise TypeError(
-                    f"{name!r} is a parameter of this {type(self).__name__} and can only be set to an nn.Parameter or "
-                    f"None, got {type(value).__name__}; to change its values use `with no_grad(): p.copy_(...)`"
+                    f"{name!r} is a parameter of this {type(self).__name__}: set it to an nn.Parameter or "
+                    f"None, not to a {type(value).__name__}. To change its values: `with no_grad(): p.copy_(...)`"
                 )
             self._parameters[name] = None
         elif name in self.__dict__.get("_modules", ()) and value is None:
@@ -244,6 +244,31 @@ class Module:
             param.requires_grad_(requires_grad)
         return self
 
+    def to(self, *args: Any, device: Any = None, dtype: Any = None) -> Self:
+        """Move to a device or convert to a floating-point dtype: `net.to("cuda")`, `net.to(labkit.float64)`.
+
+        In place: parameters stay the same objects, so optimizers made before keep working.
+        """
+        for arg in args:
+            device, dtype = (arg, dtype) if isinstance(arg, str) else (device, arg)
+        for tensor in (*self.parameters(), *self.buffers()):
+            for t in (tensor, tensor.grad):
+                if t is not None:
+                    _become(t, t.detach().to(device=device, dtype=dtype if t.is_floating_point() else None))
+        return self
+
+    def float(self) -> Self:
+        return self.to(dtype=labkit.float32)
+
+    def double(self) -> Self:
+        return self.to(dtype=labkit.float64)
+
+    def cpu(self) -> Self:
+        return self.to("cpu")
+
+    def cuda(self) -> Self:
+        return self.to("cuda")
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         for param in self.parameters():
             zero_grad(param, set_to_none)
@@ -313,6 +338,11 @@ class Module:
         return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
 
 
+def _become(tensor: Tensor, other: Tensor) -> None:
+    """Give a leaf other memory; whoever holds the tensor keeps holding it."""
+    tensor.data, tensor.device, tensor.storage, tensor.node = other.data, other.device, other.storage, None
+
+
 def zero_grad(param: Tensor, set_to_none: bool) -> None:
     """Drop a parameter's gradient, or fill it with zeros."""
     if param.grad is not None and not set_to_none:
@@ -334,8 +364,8 @@ def _warn_if_unregistered(name: str, value: Any) -> None:
     else:
         return
     warnings.warn(
-        f"self.{name} is a plain {type(value).__name__}, so the module does not see its parameters and an optimizer "
-        f"will not train them: {advice}",
+        f"self.{name} is a plain {type(value).__name__}: the module does not see the parameters in it and an "
+        f"optimizer will not train them. To register them, {advice}",
         stacklevel=3,
     )
 

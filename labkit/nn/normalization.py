@@ -30,6 +30,8 @@ class _BatchNorm(Module):
         track_running_stats: bool = True,
         device: Any = None,
         dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         self.num_features = num_features
@@ -42,7 +44,7 @@ class _BatchNorm(Module):
             return fill(num_features, device=device, dtype=dtype)
 
         self.weight = Parameter(new(labkit.ones)) if affine else None
-        self.bias = Parameter(new(labkit.zeros)) if affine else None
+        self.bias = Parameter(new(labkit.zeros)) if affine and bias else None
         self.register_buffer("running_mean", new(labkit.zeros) if track_running_stats else None)
         self.register_buffer("running_var", new(labkit.ones) if track_running_stats else None)
         count = labkit.tensor(0, dtype=labkit.int64) if track_running_stats else None
@@ -80,7 +82,7 @@ class _BatchNorm(Module):
     def extra_repr(self) -> str:
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-            f"track_running_stats={self.track_running_stats}"
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
 
 
@@ -123,7 +125,8 @@ class LayerNorm(Module):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        text = f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        return f"{text}, bias={self.bias is not None}"
 
 
 class RMSNorm(Module):
@@ -167,6 +170,8 @@ class GroupNorm(Module):
         affine: bool = True,
         device: Any = None,
         dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         if num_channels % num_groups:
@@ -177,13 +182,14 @@ class GroupNorm(Module):
         self.affine = affine
         options = {"device": device, "dtype": dtype}
         self.weight = Parameter(labkit.ones(num_channels, **options)) if affine else None
-        self.bias = Parameter(labkit.zeros(num_channels, **options)) if affine else None
+        self.bias = Parameter(labkit.zeros(num_channels, **options)) if affine and bias else None
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+        text = f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+        return f"{text}, bias={self.bias is not None}"
 
 
 def _shape(size: int | Sequence[int]) -> tuple[int, ...]:

@@ -79,7 +79,7 @@ class _Recurrent(Module):
         raise NotImplementedError
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
-        """Input (T, N, I), (N, T, I) with batch_first, (T, I), or packed -> all outputs, and the last states."""
+        """(T, N, I), (N, T, I) with batch_first, (T, I), or packed -> all outputs and the last states."""
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)
         if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
@@ -96,7 +96,7 @@ class _Recurrent(Module):
         return y.transpose(0, 1) if self.batch_first else y, self._pack_states(last)
 
     def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
-        """Run on the padded batch, longest first. Steps after a sequence's end are computed and thrown away."""
+        """Run on the padded batch, longest first; steps after a sequence's end are computed and dropped."""
         in_order = PackedSequence(input.data, input.batch_sizes)
         x, lengths = pad_packed_sequence(in_order)
         start = self._start(hx, x)

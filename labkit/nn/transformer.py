@@ -83,9 +83,9 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """(T, N, E) (or (N, T, E) with batch_first, or (T, E)) -> the same, and the weights (N, T, S) or None.
+        """(T, N, E), (N, T, E) with batch_first, or (T, E) -> the same, and the weights (N, T, S) or None.
 
-        key_padding_mask (N, S); attn_mask (T, S) or (N · heads, T, S). `is_causal` says that attn_mask is causal.
+        key_padding_mask (N, S); attn_mask (T, S) or (N · heads, T, S); is_causal: attn_mask is causal.
         """
         if is_causal and attn_mask is None:
             raise ValueError(
@@ -203,7 +203,7 @@ class _Layer(Module):
     crosses = False  # does it attend to a memory as well?
 
     def _add(self, x: Tensor, block: Callable[[Tensor], Tensor], number: int) -> Tensor:
-        """x + block(x) with the norm before the block (norm_first) or after the sum, and dropout on the block."""
+        """x + block(x) with dropout on the block, and the norm before it (norm_first) or after the sum."""
         norm, dropout = self._modules[f"norm{number}"], self._modules[f"dropout{number}"]
         if self.norm_first:
             return x + dropout(block(norm(x)))
@@ -284,7 +284,7 @@ class _Stack(Module):
 
 
 class TransformerEncoder(_Stack):
-    """A stack of encoder layers. Nested tensors (enable_nested_tensor, mask_check) have no counterpart here."""
+    """A stack of encoder layers. torch's enable_nested_tensor and mask_check have no counterpart here."""
 
     def __init__(
         self, encoder_layer: TransformerEncoderLayer, num_layers: int, norm: Module | None = None
@@ -335,7 +335,7 @@ class TransformerDecoder(_Stack):
 
 
 class Transformer(Module):
-    """Encoder and decoder together; its parameters are torch's, `encoder.layers.0.self_attn.in_proj_weight`, …"""
+    """Encoder and decoder together."""
 
     def __init__(
         self,

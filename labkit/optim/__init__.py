@@ -1,8 +1,8 @@
 """Optimizers and learning-rate schedules, under the names of `torch.optim`."""
 
-from . import lr_scheduler as lr_scheduler
-from .adam import Adam as Adam
-from .adam import AdamW as AdamW
-from .optimizer import Optimizer as Optimizer
-from .rmsprop import RMSprop as RMSprop
-from .sgd import SGD as SGD
+# ruff: noqa: F401
+from . import lr_scheduler
+from .adam import Adam, AdamW
+from .optimizer import Optimizer
+from .rmsprop import RMSprop
+from .sgd import SGD

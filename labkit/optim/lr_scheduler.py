@@ -23,8 +23,8 @@ class LRScheduler:
                 group.setdefault("initial_lr", group["lr"])
             elif "initial_lr" not in group:
                 raise KeyError(
-                    f"group {i} has no 'initial_lr': to resume at last_epoch={last_epoch}, load the optimizer's "
-                    "state_dict first, or make the scheduler fresh and use its load_state_dict"
+                    f"group {i} has no 'initial_lr': to resume at last_epoch={last_epoch}, load the state "
+                    "of the optimizer first, or make the scheduler anew and use its load_state_dict"
                 )
         self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
         self.last_epoch = last_epoch
@@ -121,7 +121,7 @@ class LinearLR(LRScheduler):
     ) -> None:
         if not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
             raise ValueError(
-                f"start_factor should be in (0, 1] and end_factor in [0, 1], got {start_factor} and {end_factor}"
+                f"start_factor should be in (0, 1], end_factor in [0, 1]; got {start_factor} and {end_factor}"
             )
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
@@ -225,7 +225,7 @@ class OneCycleLR(LRScheduler):
     def get_lr(self) -> list[float]:
         if self.last_epoch >= self.total_steps:
             raise ValueError(
-                f"OneCycleLR was made for {self.total_steps} steps and is asked for step {self.last_epoch + 1}"
+                f"OneCycleLR was made for {self.total_steps} steps, now comes step {self.last_epoch + 1}"
             )
         return [
             self._between(base, peak, base / self.final_div_factor)
@@ -264,7 +264,8 @@ class ReduceLROnPlateau:
             raise ValueError(f"factor should be below 1, or the rate would not fall; got {factor}")
         if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
             raise ValueError(
-                f"mode should be 'min' or 'max' and threshold_mode 'rel' or 'abs', got {mode!r}, {threshold_mode!r}"
+                "mode should be 'min' or 'max' and threshold_mode 'rel' or 'abs', "
+                f"got {mode!r} and {threshold_mode!r}"
             )
         groups = len(optimizer.param_groups)
         self.optimizer = optimizer

@@ -1,7 +1,7 @@
 """Optimizer: parameter groups, per-parameter state and how both are saved. The subclasses hold the formulas.
 
-An update is one fused kernel per parameter, in place on the parameter's own memory, so that views, state dicts
-and tied weights stay valid.
+An update is one fused kernel per parameter, in place on the parameter's own memory, so that views, state
+dicts and tied weights stay valid.
 """
 
 from collections import defaultdict
@@ -139,7 +139,7 @@ def check(optimizer: str, **settings: float) -> None:
 
 
 def _restore(name: str, value: Any, p: Tensor) -> Any:
-    """A copy of a saved state value: the step number as it is, arrays in the dtype and shape of the parameter."""
+    """A copy of a saved state value: the step number as it is, arrays in the dtype of the parameter."""
     if value is None or isinstance(value, bool | int | float):
         return labkit.tensor(float(value)) if name == "step" else value
     array = np.asarray(value.data if isinstance(value, Tensor) else value)

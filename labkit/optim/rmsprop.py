@@ -9,7 +9,10 @@ from .optimizer import Optimizer, check, count_step, zeros_like
 
 
 class RMSprop(Optimizer):
-    """v = α·v + (1-α)·g²;  p -= lr·g / (√v + eps); centered: v minus the squared mean of g; with momentum as SGD."""
+    """v = alpha·v + (1 - alpha)·g²;  p -= lr·g / (√v + eps).
+
+    Centered: v minus the squared running mean of g under the root. Momentum as in SGD.
+    """
 
     def __init__(
         self,

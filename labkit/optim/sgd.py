@@ -9,7 +9,7 @@ from .optimizer import Optimizer, check, zeros_like
 
 
 class SGD(Optimizer):
-    """g += weight_decay·p;  b = momentum·b + (1 - dampening)·g;  p -= lr·b  (Nesterov: lr·(g + momentum·b))"""
+    """g += weight_decay·p;  b = momentum·b + (1 - dampening)·g;  p -= lr·b  (Nesterov: g + momentum·b)"""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from labkit.tensor import Tensor
 
 
 class PackedSequence(NamedTuple):
-    """`data` (total steps, ...), how many sequences have a step t, and the order by length (if it was not sorted)."""
+    """`data` (total steps, ...), how many sequences have a step t, and the order by length if not sorted."""
 
     data: Tensor
     batch_sizes: Tensor
