@@ -5,20 +5,25 @@ from typing import TYPE_CHECKING
 
 from labkit.autograd import op
 from labkit.errors import ShapeError
-from labkit.ops.random import dropout_mask
+from labkit.ops.shape import broadcast_shapes
+from labkit.random import source
 
 if TYPE_CHECKING:
     from labkit.tensor import Tensor
 
 
 @op
-def _attention(k, q, key, v, mask, drop, *, scale, is_causal):
+def _scaled_dot_product_attention(k, q, key, v, mask, *, scale, is_causal, dropout_p):
     """(..., T, D) (..., S, D) (..., S, E) -> (..., T, E)"""
+    drop = None
+    if dropout_p > 0:
+        batch = broadcast_shapes("scaled_dot_product_attention", q.shape[:-2], key.shape[:-2])
+        drop = k.attention_drop((*batch, q.shape[-2], key.shape[-2]), dropout_p, q.dtype, source(None))
     y, p = k.attention(q, key, v, mask, drop, scale, is_causal)
 
     def backward(g):
         gq, gk, gv, gs = k.attention_grad(g, q, key, v, p, drop, scale)
-        return gq, gk, gv, gs, None
+        return gq, gk, gv, gs
 
     return y, backward
 
@@ -51,11 +56,9 @@ def scaled_dot_product_attention(
     if enable_gqa:
         key, value = (_share_heads(t, query, shapes) for t in (key, value))
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    drop = None
-    if dropout_p > 0:
-        batch = broadcast_shapes(query.shape[:-2], key.shape[:-2])
-        drop = dropout_mask((*batch, query.shape[-2], key.shape[-2]), dropout_p, query)
-    return _attention(query, key, value, attn_mask, drop, scale=scale, is_causal=is_causal)
+    return _scaled_dot_product_attention(
+        query, key, value, attn_mask, scale=scale, is_causal=is_causal, dropout_p=dropout_p
+    )
 
 
 def _share_heads(t: "Tensor", query: "Tensor", shapes: str) -> "Tensor":

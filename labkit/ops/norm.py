@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from labkit.autograd import op
-from labkit.errors import ShapeError
+from labkit.errors import ShapeError, refuse
+from labkit.ops.reduce import norm
+from labkit.ops.shape import broadcast_tensors
 
 if TYPE_CHECKING:
     from labkit.tensor import Tensor
@@ -88,8 +90,8 @@ def batch_norm(
 ) -> "Tensor":
     """Normalize each channel of (N, C, ...) over all other axes.
 
-    In training by the batch's own mean and variance, and running_mean, running_var move towards them in place;
-    otherwise by running_mean and running_var.
+    In training by the mean and variance of the batch, towards which running_mean and running_var are moved in
+    place; otherwise by running_mean and running_var.
     """
     shape = tuple(input.shape)
     if momentum is None:
@@ -98,6 +100,8 @@ def batch_norm(
         raise ValueError(f"batch_norm: training needs more than one value per channel, got input {shape}")
     if not training and (running_mean is None or running_var is None):
         raise ValueError("batch_norm: running_mean and running_var are needed when training is False")
+    if not input.numel():
+        return input.clone()
     for name, t in (
         ("running_mean", running_mean),
         ("running_var", running_var),
@@ -131,6 +135,27 @@ def group_norm(
     per_channel = (-1,) + (1,) * (len(shape) - 2)
     y = y if weight is None else y * weight.reshape(per_channel)
     return y if bias is None else y + bias.reshape(per_channel)
+
+
+def normalize(
+    input: "Tensor", p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: "Tensor | None" = None
+) -> "Tensor":
+    """input / max(norm, eps), with the p-norm along dim."""
+    refuse("normalize", out=out)
+    return input / norm(input, p, dim, keepdim=True).clamp(min=eps)
+
+
+def cosine_similarity(x1: "Tensor", x2: "Tensor", dim: int = 1, eps: float = 1e-8) -> "Tensor":
+    """The cosine of the angle between x1 and x2 along dim; norms below eps count as eps."""
+    x1, x2 = broadcast_tensors(x1, x2)
+    return (_unit(x1, dim, eps) * _unit(x2, dim, eps)).sum(dim)
+
+
+def _unit(x: "Tensor", dim: int, eps: float) -> "Tensor":
+    length = norm(x, 2, dim, keepdim=True)
+    return x / (
+        length + (length.clamp(min=eps) - length).detach()
+    )  # as torch: eps changes the value, not the slope
 
 
 def _flat(parameter: "Tensor | None") -> "Tensor | None":

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from labkit.autograd import op
 from labkit.errors import ShapeError
-from labkit.ops.conv import Pair, pair, positive, window_count
+from labkit.ops.windows import Pair, pair, positive, window_counts
 
 if TYPE_CHECKING:
     from labkit.tensor import Tensor
@@ -76,23 +76,19 @@ def _windows(
     """The input as a batch, and its windows: sizes as pairs, and how many windows fit."""
     if x.ndim not in (3, 4):
         raise ShapeError(f"{function}: needs (N, C, H, W) or (C, H, W), got {tuple(x.shape)}")
-    size, spread, margin = (
-        positive(function, "kernel_size", kernel_size),
-        positive(function, "dilation", dilation),
-        pair(padding),
-    )
-    step = positive(function, "stride", stride) if stride or stride == 0 else size
+    size, spread = positive(function, "kernel_size", kernel_size), positive(function, "dilation", dilation)
+    step = size if stride in (None, (), []) else positive(function, "stride", stride)
+    margin = pair(padding)
     if any(p < 0 or 2 * p > d * (s - 1) + 1 for p, s, d in zip(margin, size, spread, strict=True)):
         raise ValueError(f"{function}: padding {margin} must be at most half of kernel_size {size}")
-    out = []
-    for n, s, p, d, kernel in zip(x.shape[-2:], step, margin, spread, size, strict=True):
-        count = window_count(n + (s - 1 if ceil_mode else 0), s, p, d, kernel)
-        if (
-            ceil_mode and (count - 1) * s >= n + p
-        ):  # the last window must start inside the input or its left padding
-            count -= 1
-        out.append(count)
+    if ceil_mode:  # a last window may hang over the end, but must start inside the input or its left padding
+        reach = [n + s - 1 for n, s in zip(x.shape[-2:], step, strict=True)]
+        counts = window_counts(reach, size, step, margin, spread)
+        limits = zip(counts, x.shape[-2:], step, margin, strict=True)
+        out = tuple(c - 1 if (c - 1) * s >= n + p else c for c, n, s, p in limits)
+    else:
+        out = window_counts(x.shape, size, step, margin, spread)
     if min(out) < 1:
-        raise ShapeError(f"{function}: a window of {size} does not fit into input {tuple(x.shape)}")
+        raise ShapeError(f"{function}: no window of {size} fits into input {tuple(x.shape)}")
     batch = x if x.ndim == 4 else x.unsqueeze(0)
-    return batch, {"size": size, "stride": step, "padding": margin, "dilation": spread, "out": tuple(out)}
+    return batch, {"size": size, "stride": step, "padding": margin, "dilation": spread, "out": out}

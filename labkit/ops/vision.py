@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from labkit.autograd import op
 from labkit.errors import ShapeError, refuse
-from labkit.ops.conv import Pair
+from labkit.ops.windows import Pair
 
 if TYPE_CHECKING:
     from labkit.tensor import Tensor

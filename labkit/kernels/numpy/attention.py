@@ -26,3 +26,7 @@ def attention_grad(g, q, k, v, p, drop, scale):  # -> gq, gk, gv and gs, the gra
     gp = gp if drop is None else gp * drop
     gs = p * (gp - (gp * p).sum(-1, keepdims=True))  # softmax backward
     return (gs @ k) * scale, (gs.swapaxes(-1, -2) @ q) * scale, gv, gs
+
+
+def attention_drop(shape, p, dtype, rng):  # what dropout multiplies the weights by: 0 or 1 / (1 - p)
+    return (rng.random(shape, np.float32) >= p) * dtype.type(0 if p == 1 else 1 / (1 - p))

@@ -13,7 +13,7 @@ def _sigmoid(x):
 
 
 def _inputs(x, w_ih, b):  # (T, N, I) (K*H, I) -> (T, N, K*H)
-    y = (x.reshape(-1, x.shape[2]) @ w_ih.T).reshape(*x.shape[:2], -1)
+    y = (x.reshape(-1, x.shape[2]) @ w_ih.T).reshape(*x.shape[:2], len(w_ih))
     return y if b is None else y + b
 
 

@@ -23,8 +23,9 @@ def resample_grad(g, index, weight, axis, size):  # (..., O, ...) -> (..., I, ..
 
 def pad_taps(size, before, after, mode):  # -> index, weight (size + before + after, 1)
     i = np.arange(-before, size + after)
-    if mode == "circular":
-        i = i % size
+    if mode == "circular":  # around what is left after cropping
+        first, last = max(-before, 0), size - max(-after, 0)
+        i = first + (i - first) % (last - first)
     elif mode == "replicate":
         i = np.clip(i, 0, size - 1)
     else:  # reflect: -1 -> 1, size -> size - 2
@@ -33,9 +34,7 @@ def pad_taps(size, before, after, mode):  # -> index, weight (size + before + af
     return i[:, None], np.ones((len(i), 1))
 
 
-def resize_taps(
-    size, out, scale, mode, align_corners
-):  # -> index, weight (out, taps); scale = inputs per output
+def resize_taps(size, out, scale, mode, align_corners):  # -> index, weight (out, taps)
     if mode == "area":
         return _area_taps(size, out)
     if mode.startswith("nearest"):
