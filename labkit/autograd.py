@@ -279,7 +279,7 @@ def grad(
 def _seeds(tensors: list[Any], grads: Any) -> list[Array]:
     """The gradient to start from at each tensor: the given one, or 1 for a single number."""
     grads = [grads] if grads is None or isinstance(grads, Tensor) else list(grads)
-    grads = grads * len(tensors) if grads == [None] else grads
+    grads = grads * len(tensors) if grads[0] is None and len(grads) == 1 else grads
     seeds = []
     for t, g in zip(tensors, grads, strict=True):
         if not t.requires_grad:

@@ -23,11 +23,11 @@ from labkit.ops.reduce import (
 )
 from labkit.ops.shape import (
     as_strided, broadcast_tensors, broadcast_to, cat, chunk, clone, contiguous, diag, diag_embed, diagonal, expand,
-    expand_as, flatten, flip, movedim, narrow, permute, ravel, repeat, repeat_interleave, reshape, reshape_as, roll,
+    expand_as, flatten, flip, movedim, narrow, permute, ravel, repeat, reshape, reshape_as, roll,
     select, split, squeeze, stack, t, tile, transpose, tril, triu, unbind, unflatten, unsqueeze, view, view_as,
 )
 from labkit.ops.index import (
-    argsort, gather, index_add, index_put, index_select, masked_select, nonzero, scatter, scatter_add, sort,
+    argsort, gather, index_add, index_put, index_select, masked_select, nonzero, repeat_interleave, scatter, scatter_add, sort,
     take_along_dim, topk, where,
 )
 from labkit.ops.linear import addmm, baddbmm, bmm, dot, einsum, matmul, mm, mv, outer

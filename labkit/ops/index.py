@@ -118,6 +118,11 @@ def _order(k, x, *, axis, descending):
 
 
 @op
+def _repeat_places(k, repeats):
+    return k.repeat_places(repeats), None
+
+
+@op
 def _nonzero(k, x):
     return k.nonzero(x), None
 
@@ -130,7 +135,7 @@ def _check_index(name, input, dim, index, src=None):
     axis = axis_of(name, dim, input.ndim)
     if index.dtype not in INTS:
         raise TypeError(f"{name}(): index must hold integers (int64), got {index.dtype.name}")
-    if index.ndim != input.ndim and input.ndim and index.ndim:
+    if index.ndim != input.ndim and input.ndim and index.ndim and index.numel():
         raise ShapeError(
             f"{name}(): input {tuple(input.shape)} and index {tuple(index.shape)} need as many axes"
         )
@@ -156,6 +161,8 @@ def _one_axis(*tensors):
 def gather(input, dim, index, *, sparse_grad=False):
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on for other axes"""
     axis = _check_index("gather", input, dim, index)
+    if index.numel() == 0:
+        return flatten(input)[:0].reshape(index.shape)
     out = _gather(*_one_axis(input, index), axis=axis)
     return out.reshape(index.shape) if index.ndim == 0 else out
 
@@ -194,6 +201,16 @@ def index_select(input, dim, index):
     return out.reshape(()) if input.ndim == 0 else out
 
 
+def repeat_interleave(input, repeats, dim=None, *, output_size=None):
+    """Each element along `dim` several times in a row: the same number of times, or repeats[i] times"""
+    if dim is None:
+        input, dim = flatten(input), 0
+    axis = axis_of("repeat_interleave", dim, input.ndim)
+    if not isinstance(repeats, Tensor):
+        repeats = input.new_full((input.shape[axis],), repeats, dtype="int64")
+    return index_select(input, axis, _repeat_places(repeats))
+
+
 def index_add(input, dim, index, source, *, alpha=1):
     """A copy of input with alpha source[i] added to the slice index[i] along `dim`"""
     axis = axis_of("index_add", dim, input.ndim)
@@ -210,6 +227,7 @@ def take_along_dim(input, indices, dim=None):
     x[axis] = i[axis] = 1
     shape = list(broadcast_shapes("take_along_dim", x, i))
     x, i = (shape[:axis] + [size] + shape[axis + 1 :] for size in (n, m))
+    indices = elementwise.where(indices < 0, indices + n, indices)
     return gather(broadcast_to(input, x), axis, broadcast_to(indices, i))
 
 
@@ -258,8 +276,8 @@ def topk(input, k, dim=-1, largest=True, sorted=True):
 
 def nonzero(input, *, as_tuple=False):
     """The positions of all elements that are not 0: (count, ndim), or one tensor per axis"""
-    places = _nonzero(input)
-    return tuple(places[:, i] for i in range(input.ndim)) if as_tuple else places
+    places = _nonzero(_one_axis(input)[0] if as_tuple else input)
+    return tuple(places[:, i] for i in range(places.shape[1])) if as_tuple else places
 
 
 def where(condition, input=None, other=None):

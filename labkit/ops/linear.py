@@ -1,5 +1,6 @@
 """Products: matrices, vectors and any sum of products (einsum)."""
 
+import math
 import string
 
 from labkit.autograd import op
@@ -26,18 +27,17 @@ def matmul(k, x, y, *, need):
         g, gx, gy = g.reshape(full), None, None
         if need[0]:
             gx = k.matmul(g, b.swapaxes(-1, -2))  # (..., N, O) (..., O, I) -> (..., N, I)
-            gx = gx if x.ndim > 1 else gx.reshape(*gx.shape[:-2], -1)
+            gx = gx if x.ndim > 1 else gx.reshape(*gx.shape[:-2], gx.shape[-1])
         if need[1]:
             if b.ndim == 2:  # one product over all leading axes
-                gy = k.matmul(
-                    a.reshape(-1, a.shape[-1]).T, g.reshape(-1, g.shape[-1])
-                )  # (I, *) (*, O) -> (I, O)
+                rows = math.prod(a.shape[:-1])
+                gy = k.matmul(a.reshape(rows, a.shape[-1]).T, g.reshape(rows, b.shape[1]))  # -> (I, O)
             else:
                 gy = k.matmul(a.swapaxes(-1, -2), g)  # (..., I, N) (..., N, O) -> (..., I, O)
-            gy = gy if y.ndim > 1 else gy.reshape(*gy.shape[:-2], -1)
+            gy = gy if y.ndim > 1 else gy.reshape(*gy.shape[:-2], gy.shape[-2])
         return gx, gy
 
-    return z.reshape(shape), backward
+    return z if shape == full else z.reshape(shape), backward
 
 
 @op
@@ -50,7 +50,7 @@ def linear(k, x, weight, bias=None, *, need):
         )
     _same_type("linear", x, weight)
     shape = x.shape
-    x = x.reshape(-1, shape[-1])  # (N, I)
+    x = x if x.ndim == 2 else x.reshape(math.prod(shape[:-1]), shape[-1])  # (N, I)
     y = k.linear(x, weight, bias)  # (N, O)
     flat = y.shape
 
@@ -60,7 +60,7 @@ def linear(k, x, weight, bias=None, *, need):
         gw = k.matmul(g.T, x) if need[1] else None  # (O, N) (N, I) -> (O, I)
         return gx, gw, k.sum(g, (0,), False) if need[2] else None
 
-    return y.reshape(*shape[:-1], weight.shape[0]), backward
+    return y if len(shape) == 2 else y.reshape(*shape[:-1], weight.shape[0]), backward
 
 
 def _check_product(name, x, y):

@@ -171,22 +171,12 @@ def cumsum(k, x, *, dim, dtype=None):
 
 @op
 def cumprod(k, x, *, dim, dtype=None):
-    """y[i] = x[0] x[1] ... x[i] along `dim`; the gradient is wrong by design where x is 0, so it is refused there."""
+    """y[i] = x[0] x[1] ... x[i] along `dim`"""
     dtype = as_dtype(dtype) if dtype is not None else x.dtype if x.dtype in FLOATS else int64
     axis, x = axis_of("cumprod", dim, x.ndim), k.cast(x, dtype)
     if x.ndim == 0:
         return x, lambda g: g
-    y = k.cumprod(x, axis)
-
-    def backward(g):  # d y[i] / d x[j] = y[i] / x[j] for i >= j
-        if k.any(k.eq(x, 0), None, False):
-            raise NotSupported(
-                "cumprod(): labkit has no gradient for inputs that contain 0; use torch for it."
-            )
-        tail = k.flip(k.cumsum(k.flip(k.mul(g, y), (axis,)), axis), (axis,))
-        return k.div(tail, x)
-
-    return y, backward
+    return k.cumprod(x, axis), lambda g: k.cumprod_grad(g, x, axis)
 
 
 @op
@@ -241,7 +231,7 @@ def _norm(k, x, *, p, dim, keepdim):
         y = k.asarray((k.amax if p > 0 else k.amin)(a, axes, keepdim))
         return y, lambda g: k.mul(_share(k, g, a, y, axes), k.sign(x))
     if p == 0:
-        return k.sum(k.cast(k.ne(x, 0), x.dtype), axes, keepdim), lambda g: k.zeros(x.shape, g.dtype)
+        return k.sum(k.cast(k.ne(x, 0), x.dtype), axes, keepdim), lambda g: None
     if p == 1:
         return k.sum(a, axes, keepdim), lambda g: k.mul(g.reshape(keep), k.sign(x))
     y = (

@@ -99,13 +99,13 @@ def _concatenate(k, *xs, dim):
     xs = promote(*xs)
     ends = [0]
     for x in xs:
-        ends.append(ends[-1] + x.shape[dim])
+        ends.append(ends[-1] + (x.shape[dim] if x.ndim > dim else 0))
     before = (slice(None),) * dim
 
     def backward(g):
         return tuple(k.getitem(g, (*before, slice(a, b))) for a, b in zip(ends, ends[1:], strict=False))
 
-    return k.concatenate(xs, dim), backward
+    return k.concatenate([x for x in xs if x.shape != (0,)] or xs, dim), backward
 
 
 @op
@@ -295,24 +295,12 @@ def tile(input, *dims):
     return repeat(input, *(1,) * (input.ndim - len(dims)), *dims)
 
 
-def repeat_interleave(input, repeats, dim=None):
-    """Each element `repeats` times in a row along `dim`"""
-    if not isinstance(repeats, int):
-        raise ShapeError("repeat_interleave(): labkit takes one whole number for repeats, not a tensor")
-    if dim is None:
-        input, dim = flatten(input), 0
-    d = axis_of("repeat_interleave", dim, input.ndim)
-    wide = unsqueeze(input, d + 1)
-    wide = _expand(wide, shape=tuple(repeats if i == d + 1 else n for i, n in enumerate(wide.shape)))
-    return clone(flatten(wide, d, d + 1))
-
-
 def cat(tensors, dim=0):
     """The tensors one after the other along an existing axis"""
     tensors = list(tensors)
     if not tensors:
         raise ValueError("cat() needs at least one tensor")
-    kept = [x for x in tensors if tuple(x.shape) != (0,)] or tensors[:1]  # torch skips empty 1-d tensors
+    kept = [x for x in tensors if x.shape != (0,)] or tensors  # as torch, skip empty 1-d tensors
     shape = tuple(kept[0].shape)
     d = axis_of("cat", dim, len(shape))
     for i, x in enumerate(kept):
@@ -322,7 +310,7 @@ def cat(tensors, dim=0):
                 f"cat(): shapes {shape} and {other} (tensor {i}) must be equal except along dim {d}. "
                 "Use stack() to join tensors along a new axis."
             )
-    return _concatenate(*kept, dim=d)
+    return _concatenate(*tensors, dim=d)
 
 
 def stack(tensors, dim=0):

@@ -65,5 +65,9 @@ def argsort(x, axis, descending):  # stable both ways; NaN counts as largest
     return x.shape[axis] - 1 - np.flip(order, axis)
 
 
+def repeat_places(repeats):  # 0 repeats[0] times, 1 repeats[1] times, ...
+    return np.repeat(np.arange(len(repeats)), repeats)
+
+
 def nonzero(x):  # (how many, ndim)
     return np.argwhere(x)

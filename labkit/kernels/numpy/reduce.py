@@ -43,6 +43,15 @@ def cumprod(x, axis):
     return np.multiply.accumulate(x, axis)
 
 
+def cumprod_grad(g, x, axis):  # gx[j] = x[0]...x[j-1] h[j], h[j] = g[j] + x[j+1] h[j+1]: no division by x
+    g, x = np.moveaxis(g, axis, 0), np.moveaxis(x, axis, 0)
+    h, before = g.copy(), np.ones_like(x)
+    for j in reversed(range(len(x) - 1)):
+        h[j] += x[j + 1] * h[j + 1]
+    np.multiply.accumulate(x[:-1], 0, out=before[1:])
+    return np.moveaxis(before * h, 0, axis)
+
+
 def prod_others(x, axis):  # out[i] = the product of all x[j], j != i, along the axis; right where x has zeros
     x = np.moveaxis(x, axis, -1)
     before, after = np.ones_like(x), np.ones_like(x)
@@ -52,7 +61,7 @@ def prod_others(x, axis):  # out[i] = the product of all x[j], j != i, along the
 
 
 def _shifted(x, axes):  # x - max(x), and the max; a row of -inf stays as it is
-    top = np.max(x, axes, keepdims=True, initial=-np.inf).astype(x.dtype)
+    top = np.array(np.max(x, axes, keepdims=True, initial=-np.inf), x.dtype)
     top[np.isinf(top)] = 0
     return x - top, top
 
