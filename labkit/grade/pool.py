@@ -1,0 +1,131 @@
+"""Run tasks in forked processes, several at a time, each with a time limit.
+
+A fork starts in milliseconds with torch already imported, and what a task breaks (a global, a seed, the
+process itself) is gone with it. That is what thousands of mutants need.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import selectors
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_STARTED_IN = os.getpgrp() if hasattr(os, "getpgrp") else 0
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A task without a result: it took too long, or its process ended."""
+
+    why: str
+
+
+@dataclass
+class _Child:
+    task: Any
+    pid: int
+    deadline: float
+    received: bytearray
+
+
+def cores() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def forked(
+    tasks: Iterable[T], work: Callable[[T], Any], seconds: float, jobs: int = 1
+) -> Iterator[tuple[T, Any]]:
+    """Call `work(task)` in a fork for each task; yield (task, result or Lost) as they finish."""
+    if not hasattr(os, "fork"):
+        raise OSError("This needs fork(): run it on Linux, on macOS, or on Windows inside WSL.")
+    waiting = iter(tasks)
+    with selectors.DefaultSelector() as running:
+        try:
+            while _fill(running, waiting, work, seconds, jobs):
+                yield from _finished(running)
+        finally:
+            for key in list(running.get_map().values()):
+                _end(running, key)
+
+
+def _fill(
+    running: selectors.BaseSelector,
+    waiting: Iterator[Any],
+    work: Callable[[Any], Any],
+    seconds: float,
+    jobs: int,
+) -> bool:
+    """Start tasks up to the limit; say whether any is running."""
+    while len(running.get_map()) < jobs:
+        try:
+            task = next(waiting)
+        except StopIteration:
+            break
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reader)
+            _work_and_exit(work, task, writer)
+        os.close(writer)
+        child = _Child(task, pid, time.monotonic() + seconds, bytearray())
+        running.register(reader, selectors.EVENT_READ, child)
+    return bool(running.get_map())
+
+
+def _work_and_exit(work: Callable[[Any], Any], task: Any, writer: int) -> None:
+    """The child's whole life. It is silent, and never returns into its parent's code."""
+    try:
+        if os.getpgrp() == _STARTED_IN:
+            os.setpgid(0, 0)  # a group for the children it may have, so that all of them end together
+        silence = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(silence, descriptor)
+        result = work(task)
+    except BaseException as error:
+        result = Lost(f"{type(error).__name__}: {error}")
+    try:
+        with os.fdopen(writer, "wb") as pipe:
+            pipe.write(pickle.dumps(result))
+    finally:
+        os._exit(0)
+
+
+def _finished(running: selectors.BaseSelector) -> Iterator[tuple[Any, Any]]:
+    """Wait for something to happen; yield what is complete or out of time."""
+    children = [key.data for key in running.get_map().values()]
+    soonest = min(child.deadline for child in children)
+    for key, _ in running.select(max(0.0, soonest - time.monotonic())):
+        part = os.read(key.fd, 1 << 16)
+        key.data.received += part
+        if not part:
+            _end(running, key)
+            yield key.data.task, _result(key.data)
+    for key in list(running.get_map().values()):
+        if time.monotonic() >= key.data.deadline:
+            _end(running, key)
+            yield key.data.task, Lost("took too long")
+
+
+def _end(running: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
+    running.unregister(key.fd)
+    os.close(key.fd)
+    for kill, target in ((os.killpg, key.data.pid), (os.kill, key.data.pid)):
+        try:
+            kill(target, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue
+    os.waitpid(key.data.pid, 0)
+
+
+def _result(child: _Child) -> Any:
+    try:
+        return pickle.loads(bytes(child.received))
+    except Exception:  # nothing or half of it arrived
+        return Lost("the process ended")
