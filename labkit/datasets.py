@@ -94,7 +94,7 @@ def penguins() -> Table:
 
 
 def two_moons(count: int = 200, noise: float = 0.12, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Two half circles that no line separates: points (count, 2) float32, labels (count,) int64 of 0 and 1."""
+    """Two half circles that no line separates: points (count, 2) float32, labels (count,) int64, 0 or 1."""
     rng = np.random.default_rng(seed)
     labels = np.arange(count) % 2
     angle = rng.uniform(0, np.pi, count)
