@@ -90,7 +90,7 @@ class Problem:
     headline: str
     lines: tuple[str, ...] = ()
     case: Case | None = None
-    picture: str | None = None
+    difference: Difference | None = None
 
 
 Judged = list[tuple[Case, Outcome, Any]]
@@ -165,7 +165,7 @@ def _values(exercise: Implement, judged: Judged) -> Problem | None:
     if not wrong:
         return None
     case, worst = min(wrong, key=lambda pair: STATUSES.index(pair[1].status))
-    return Problem(worst.status, worst.headline, worst.lines, case, _draw(worst))
+    return Problem(worst.status, worst.headline, worst.lines, case, worst)
 
 
 def _difference(exercise: Implement, case: Case, outcome: Outcome, truth: Any) -> Difference | None:
@@ -189,8 +189,10 @@ def _difference(exercise: Implement, case: Case, outcome: Outcome, truth: Any) -
     return compare(outcome.value, truth, exercise.engine, terms_of(exercise, case))
 
 
-def _draw(difference: Difference) -> str | None:
+def _draw(difference: Difference | None) -> str | None:
     """Yours beside torch's, for small grids of numbers."""
+    if difference is None:
+        return None
     mine, truth = difference.yours, difference.theirs
     if mine is None or truth is None or mine.ndim not in (1, 2) or not 2 <= mine.size <= 64:
         return None
@@ -224,7 +226,7 @@ def _gradient(exercise: Implement, case: Case, name: str, mine: Any, truth: Any)
     if difference is None:
         return None
     words = difference.headline.replace("the output", f"the gradient of `{name}`")
-    return Problem("gradients", f"the values are right; {words}", difference.lines, case, _draw(difference))
+    return Problem("gradients", f"the values are right; {words}", difference.lines, case, difference)
 
 
 def _memory(exercise: Implement, judged: Judged) -> Problem | None:
@@ -289,7 +291,7 @@ def _explain(exercise: Implement, attempt: Trial, problem: Problem) -> Verdict:
     verdict = Verdict(
         exercise.id, problem.status, headline, tuple(lines), mistake.name if mistake else None, name
     )
-    return replace(verdict, picture=problem.picture)
+    return replace(verdict, picture=_draw(problem.difference))
 
 
 def _describe(inputs: dict[str, Any]) -> str:

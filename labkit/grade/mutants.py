@@ -169,7 +169,7 @@ def _nodes(tree: ast.AST, dim: bool = False) -> Iterator[tuple[ast.AST, bool]]:
     if isinstance(tree, ast.JoinedStr) or _is_text(tree):
         return
     yield tree, dim
-    if isinstance(tree, ast.Raise) or _integer(tree) is not None:
+    if isinstance(tree, ast.Raise) or _integer(tree) is not None or _is_strict(tree):
         return
     for name, value in ast.iter_fields(tree):
         if name in ("annotation", "returns", "decorator_list"):
@@ -178,6 +178,11 @@ def _nodes(tree: ast.AST, dim: bool = False) -> Iterator[tuple[ast.AST, bool]]:
         for child in children:
             if isinstance(child, ast.AST):
                 yield from _nodes(child, dim or (isinstance(tree, ast.keyword) and tree.arg in _DIMS))
+
+
+def _is_strict(node: ast.AST) -> bool:
+    """Whether this is zip's `strict=`, a safety net that right code never falls into."""
+    return isinstance(node, ast.keyword) and node.arg == "strict"
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -268,7 +273,9 @@ def _call(node: ast.Call) -> Iterator[Change]:
     if name not in _COMMUTES:
         for args in _swaps(node.args):
             yield "argument order", node, ast.Call(node.func, args, node.keywords)
-    for place in range(len(node.keywords)):
+    for place, word in enumerate(node.keywords):
+        if _is_strict(word):
+            continue
         rest = node.keywords[:place] + node.keywords[place + 1 :]
         yield "keyword dropped", node, ast.Call(node.func, node.args, rest)
     if name == "range":

@@ -71,12 +71,20 @@ def prove(task: Task) -> Report:
         report.problems.append("stands in no lesson, so its solution cannot be tried")
         return report
     space = prepare(source)
+    _warm(exercise)
     # In a fork, so that mutants start from a process in which no answer has run.
     for _, found in pool.forked([report], lambda blank: _prove_declared(blank, exercise, source, space), 300):
         report = found if isinstance(found, Report) else _lost(report, found)
     if task.sample != 0:
         _prove_mutants(report, task, source, space)
     return report
+
+
+def _warm(exercise: Exercise) -> None:
+    """Ask the oracle once: what torch imports on the way, no mutant has to import again."""
+    if isinstance(exercise, Implement):
+        for case in exercise.cases:
+            expected(exercise, case)
 
 
 def _lost(report: Report, lost: pool.Lost) -> Report:
@@ -129,10 +137,10 @@ def _stub_problems(exercise: Exercise, source: Source, space: dict[str, Any]) ->
 # mistakes
 
 
-def disguise(thing: Any) -> Any:
-    """A copy of a declared function or class that looks like the learner's: no module, no source to read."""
+def disguise(thing: Any, readable: bool = False) -> Any:
+    """A copy of a declared function or class that looks like the learner's, its source hidden or not."""
     if isinstance(thing, types.FunctionType):
-        code = thing.__code__.replace(co_filename="<answer>")
+        code = thing.__code__ if readable else thing.__code__.replace(co_filename="<answer>")
         twin = types.FunctionType(
             code, thing.__globals__, thing.__name__, thing.__defaults__, thing.__closure__
         )
@@ -153,7 +161,7 @@ def _mistake_problem(exercise: Exercise, mistake: Mistake) -> str | None:
         return f"mistake {mistake.name!r} is not recognized: {_said(verdict)}"
     if verdict.mistake != mistake.name:
         return f"mistakes {mistake.name!r} and {verdict.mistake!r} cannot be told apart; add a case"
-    if verdict.headline.endswith("..."):
+    if verdict.status != "error" and verdict.headline.endswith("..."):
         return f"mistake {mistake.name!r}: the message is cut: {verdict.headline}"
     if isinstance(exercise, Implement) and all(
         run(exercise, mistake.wrong, case).error is not None for case in exercise.cases
@@ -229,7 +237,7 @@ def _delegation(exercise: Implement) -> tuple[str, str | None]:
         verdict = None
     else:
         extra = {"fault": exercise.fault} if isinstance(exercise, Fix) else {}
-        verdict = judge(exercise, disguise(exercise.delegate) or _wrapped(exercise), **extra)
+        verdict = judge(exercise, disguise(exercise.delegate, readable=True) or _wrapped(exercise), **extra)
         refused = verdict.status == "rule"
     if refused:
         return "refused", None
@@ -269,7 +277,9 @@ def equivalent_mutants(path: Path = EQUIVALENT) -> dict[str, list[tuple[str, str
 def mutants_of(exercise: Exercise, source: Source) -> list[Mutant]:
     found = mutants(source.solution)
     if isinstance(exercise, WriteTest):
-        found = [mutant for mutant in found if mutant.change in TEST_CHANGES]
+        return [mutant for mutant in found if mutant.change in TEST_CHANGES]
+    if isinstance(exercise, Predict):  # how sure one is cannot be wrong
+        return [mutant for mutant in found if not mutant.before.startswith("sure =")]
     return found
 
 

@@ -90,7 +90,7 @@ def run(exercise: Implement, answer: Any, case: Case) -> Outcome:
     try:
         with redirect_stdout(tee), watched() as outcome.used:
             outcome.value = call(exercise, answer, inputs)
-            outcome.shares = tuple(name for name in inputs if _shares_memory(outcome.value, inputs[name]))
+        outcome.shares = tuple(name for name in inputs if _shares_memory(outcome.value, inputs[name]))
     except KeyboardInterrupt:
         raise
     except BaseException as error:
