@@ -5,7 +5,16 @@ first, then any file beside its twin in `numpy/`.
 """
 
 KERNELS: dict[str, set[str]] = {
-    "activation": {"relu", "relu_grad", "gelu", "gelu_grad", "silu", "silu_grad", "leaky_relu", "leaky_relu_grad"},
+    "activation": {
+        "relu",
+        "relu_grad",
+        "gelu",
+        "gelu_grad",
+        "silu",
+        "silu_grad",
+        "leaky_relu",
+        "leaky_relu_grad",
+    },
     "attention": {"attention", "attention_grad"},
     "conv": {"conv2d", "conv2d_grad_input", "conv2d_grad_weight", "conv2d_grad_bias"},
     "embedding": {"embedding_grad"},

@@ -20,7 +20,6 @@ _CHUNK = 840  # outputs worked on at a time; planes 4096 bytes apart would keep 
 _BLOCKS = 16  # groups of chunks that sum apart: the result does not depend on the number of threads
 
 
-
 @kernel(grain=None)
 def _add_taps(x, start, w, y0, y1, y2, y3):
     """y_k[i] += sum over kx of w[k, kx] * x[start + kx + i], for four planes y_k, three taps at a time"""

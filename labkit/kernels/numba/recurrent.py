@@ -1,4 +1,7 @@
-"""LSTM and GRU over a whole sequence: the products go to BLAS, all that happens between two products is one loop.
+"""LSTM and GRU over a whole sequence: the products go to BLAS, all that happens between two products is one kernel.
+
+A kernel walks the batch, and for each row runs several short loops rather than one that does everything: a loop is
+vectorized if it is cheap to prove that what it writes is not what it reads, so it may touch only a few arrays.
 
 Backward collects the gradients of the pre-activations of all steps; each weight gradient is one product at the end.
 """
@@ -18,15 +21,23 @@ def _lstm_cell(gates, a, c_prev, c, h):
     H = c.shape[1]
     for n in prange(c.shape[0]):
         gate, add, old, new, out = gates[n], a[n], c_prev[n], c[n], h[n]
+        _add_activate(gate, add, 2 * H, 3 * H)
+        i, f, g, o = gate[:H], gate[H : 2 * H], gate[2 * H : 3 * H], gate[3 * H :]
         for j in range(H):
-            i = scalar.sigmoid(gate[j] + add[j])
-            f = scalar.sigmoid(gate[H + j] + add[H + j])
-            g = scalar.tanh(gate[2 * H + j] + add[2 * H + j])
-            o = scalar.sigmoid(gate[3 * H + j] + add[3 * H + j])
-            cell = f * old[j] + i * g
-            gate[j], gate[H + j], gate[2 * H + j], gate[3 * H + j] = i, f, g, o
-            new[j] = cell
-            out[j] = o * scalar.tanh(cell)
+            new[j] = f[j] * old[j] + i[j] * g[j]
+        for j in range(H):
+            out[j] = o[j] * scalar.tanh(new[j])
+
+
+@kernel(grain=None)
+def _add_activate(gate, add, start, stop):
+    """gate = sigmoid(gate + add), with tanh instead from start to stop"""
+    for j in range(start):
+        gate[j] = scalar.sigmoid(gate[j] + add[j])
+    for j in range(start, stop):
+        gate[j] = scalar.tanh(gate[j] + add[j])
+    for j in range(stop, gate.size):
+        gate[j] = scalar.sigmoid(gate[j] + add[j])
 
 
 @kernel()
@@ -34,16 +45,21 @@ def _lstm_cell_grad(ga, gh, gcell, gates, c_prev, c):
     """From the gradients of h and c to those of the four pre-activations; gcell becomes that of c_prev."""
     H = c.shape[1]
     for n in prange(c.shape[0]):
-        out, gate, old, new, gh_row, gc = ga[n], gates[n], c_prev[n], c[n], gh[n], gcell[n]
+        gate, old, new, g_h, g_c = gates[n], c_prev[n], c[n], gh[n], gcell[n]
+        i, f, g, o = gate[:H], gate[H : 2 * H], gate[2 * H : 3 * H], gate[3 * H :]
+        gi, gf, gg, go = ga[n, :H], ga[n, H : 2 * H], ga[n, 2 * H : 3 * H], ga[n, 3 * H :]
         for j in range(H):
-            i, f, g, o = gate[j], gate[H + j], gate[2 * H + j], gate[3 * H + j]
             t = scalar.tanh(new[j])
-            gc_j = gc[j] + gh_row[j] * o * (ONE - t * t)
-            out[j] = gc_j * g * i * (ONE - i)
-            out[H + j] = gc_j * old[j] * f * (ONE - f)
-            out[2 * H + j] = gc_j * i * (ONE - g * g)
-            out[3 * H + j] = gh_row[j] * t * o * (ONE - o)
-            gc[j] = gc_j * f
+            go[j] = g_h[j] * t * o[j] * (ONE - o[j])
+            g_c[j] += g_h[j] * o[j] * (ONE - t * t)
+        for j in range(H):
+            gi[j] = g_c[j] * g[j] * i[j] * (ONE - i[j])
+        for j in range(H):
+            gf[j] = g_c[j] * old[j] * f[j] * (ONE - f[j])
+        for j in range(H):
+            gg[j] = g_c[j] * i[j] * (ONE - g[j] * g[j])
+        for j in range(H):
+            g_c[j] *= f[j]
 
 
 @kernel()
@@ -52,13 +68,13 @@ def _gru_cell(gates, a, h_prev, m, h):
     H = h.shape[1]
     for k in prange(h.shape[0]):
         gate, add, old, mid, out = gates[k], a[k], h_prev[k], m[k], h[k]
+        r, z, n = gate[:H], gate[H : 2 * H], gate[2 * H :]
+        mid[:] = add[2 * H :]
+        _add_activate(gate[: 2 * H], add, 2 * H, 2 * H)
         for j in range(H):
-            r = scalar.sigmoid(gate[j] + add[j])
-            z = scalar.sigmoid(gate[H + j] + add[H + j])
-            n = scalar.tanh(gate[2 * H + j] + r * add[2 * H + j])
-            mid[j] = add[2 * H + j]
-            gate[j], gate[H + j], gate[2 * H + j] = r, z, n
-            out[j] = (ONE - z) * n + z * old[j]
+            n[j] = scalar.tanh(n[j] + r[j] * mid[j])
+        for j in range(H):
+            out[j] = (ONE - z[j]) * n[j] + z[j] * old[j]
 
 
 @kernel()
@@ -66,15 +82,20 @@ def _gru_cell_grad(ga, gr, gh, gates, m, h_prev):
     """From the gradient of h to those of the pre-activations of both sides; gh becomes its direct part, gh * z."""
     H = gh.shape[1]
     for k in prange(gh.shape[0]):
-        out, rec, gh_row, gate, mid, old = ga[k], gr[k], gh[k], gates[k], m[k], h_prev[k]
+        g_h, mid, old = gh[k], m[k], h_prev[k]
+        r, z, n = gates[k, :H], gates[k, H : 2 * H], gates[k, 2 * H :]
+        g_r, g_z, g_n, rec = ga[k, :H], ga[k, H : 2 * H], ga[k, 2 * H :], gr[k]
         for j in range(H):
-            r, z, n = gate[j], gate[H + j], gate[2 * H + j]
-            gn = gh_row[j] * (ONE - z) * (ONE - n * n)
-            gz = gh_row[j] * (old[j] - n) * z * (ONE - z)
-            g_r = gn * mid[j] * r * (ONE - r)
-            out[j], out[H + j], out[2 * H + j] = g_r, gz, gn
-            rec[j], rec[H + j], rec[2 * H + j] = g_r, gz, gn * r
-            gh_row[j] = gh_row[j] * z
+            g_n[j] = g_h[j] * (ONE - z[j]) * (ONE - n[j] * n[j])
+        for j in range(H):
+            g_z[j] = g_h[j] * (old[j] - n[j]) * z[j] * (ONE - z[j])
+        for j in range(H):
+            g_r[j] = g_n[j] * mid[j] * r[j] * (ONE - r[j])
+        rec[: 2 * H] = ga[k, : 2 * H]
+        for j in range(H):
+            rec[2 * H + j] = g_n[j] * r[j]
+        for j in range(H):
+            g_h[j] *= z[j]
 
 
 @fast

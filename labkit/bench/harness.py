@@ -1,0 +1,131 @@
+"""Fair timing on a busy machine: engines in turn, in random order, round after round; medians of per-round ratios.
+
+What disturbs one engine in a round disturbs the others too, so a ratio within a round says more than any time.
+"""
+
+import json
+import random
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from labkit.bench.models import Case
+from labkit.bench.worker import environment
+
+
+class Worker:
+    """An engine in its own process (worker.py)."""
+
+    def __init__(self, engine: str, threads: int) -> None:
+        self.engine = engine
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "labkit.bench.worker", engine, str(threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment(engine, threads),
+            text=True,
+        )
+
+    def ask(self, **request: Any) -> Any:
+        """Send a request and wait for the answer; an engine's failure raises EngineError."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        try:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        answer = json.loads(line) if line else {"error": "its process ended"}
+        if isinstance(answer, dict) and "error" in answer:
+            raise EngineError(answer["error"])
+        return answer
+
+    def close(self) -> None:
+        if self.process.stdin is not None:
+            self.process.stdin.close()  # a worker ends when its input does
+        self.process.wait(timeout=30)
+
+
+class EngineError(RuntimeError):
+    """An engine could not run a case."""
+
+
+@dataclass
+class Timing:
+    """Seconds of one step in every round, for one engine."""
+
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+    def median(self, clock: str) -> float:
+        return statistics.median(getattr(self, clock))
+
+    def ratio(self, other: "Timing", clock: str) -> float:
+        """The median over rounds of this engine's time divided by the other's in the same round."""
+        pairs = zip(getattr(self, clock), getattr(other, clock), strict=True)
+        return statistics.median(a / b for a, b in pairs)
+
+
+@dataclass
+class Comparison:
+    """The engines that agreed with torch, timed; and why the others are missing."""
+
+    times: dict[str, Timing] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def ratio(self, engine: str, clock: str) -> float | None:
+        return self.times[engine].ratio(self.times["torch"], clock) if engine in self.times else None
+
+
+def compare(workers: list[Worker], request: dict[str, Any], rounds: int, seconds: float) -> Comparison:
+    """Prepare every worker, keep those whose results equal torch's, and time them in interleaved rounds.
+
+    `seconds` is about how long an engine runs in one round.
+    """
+    result, ready, results, counts = Comparison(), [], {}, {}
+    for worker in workers:
+        try:
+            results[worker.engine] = worker.ask(**request)
+            worker.ask(do="time", count=1)
+            once = worker.ask(do="time", count=2)["wall"]
+            counts[worker.engine] = max(1, min(1000, round(seconds / once)))
+            ready.append(worker)
+        except EngineError as error:
+            result.missing[worker.engine] = str(error)
+    for worker in list(ready):
+        if not _close(results[worker.engine], results.get("torch")):
+            result.missing[worker.engine] = f"its results {results[worker.engine]} are not torch's"
+            ready.remove(worker)
+    result.times = {w.engine: Timing() for w in ready}
+    for _ in range(rounds):
+        for worker in random.sample(ready, len(ready)):
+            taken = worker.ask(do="time", count=counts[worker.engine])
+            result.times[worker.engine].wall.append(taken["wall"])
+            result.times[worker.engine].cpu.append(taken["cpu"])
+    return result
+
+
+def _close(found: list[float], expected: list[float] | None, tolerance: float = 1e-3) -> bool:
+    """Are all numbers equal up to rounding? Losses after two updates have been through the gradients."""
+    if expected is None or len(found) != len(expected):
+        return False
+    return all(abs(a - b) <= tolerance * (1 + abs(b)) for a, b in zip(found, expected, strict=True))
+
+
+def with_workers(engines: list[str], threads: int, run: Callable[[list[Worker]], Any]) -> Any:
+    """Start one worker per engine, call `run` with them, and end them."""
+    workers = [Worker(engine, threads) for engine in engines]
+    try:
+        return run(workers)
+    finally:
+        for worker in workers:
+            worker.close()
+
+
+def prepare(case: Case) -> dict[str, Any]:
+    """The request that builds a training case."""
+    return {"do": "prepare", "case": asdict(case)}
