@@ -6,6 +6,7 @@ that gave the stored outputs. Rebuilding without a change writes nothing.
 
 import os
 import re
+import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,7 @@ def _lesson_of(path: Path) -> str | None:
 
 def run(nb: Notebook, path: Path) -> None:
     """Run the notebook in a fresh kernel, in the folder of `path`; keep what is the same every time."""
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # seconds of import, used by no notebook
     import nbformat
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError

@@ -64,12 +64,13 @@ def match(cells: list[Cell], released: Released, other_ids: Container[str], log:
 def unmerge(parts: list[Part], released: Released, log: list[str]) -> list[Part]:
     """Take merged cells apart: look for each missing cell in the changed text where it should be."""
     order, home = list(released), _homes(parts)
-    missing = {key for key in order if key not in home or _is_beheaded(home[key], released[key])}
+    absent = {key for key in order if key not in home or _is_mere_copy(home[key], released[key])}
+    missing = absent | {key for key, part in home.items() if _is_beheaded(part, released[key])}
     for key in (key for key in reversed(order) if key in missing):
         for index, part in enumerate(parts):
             if part.key is None:  # a cell of their own may hold an answer that has no cell, but not move down
                 below = [order.index(p.key) for p in parts[index:] if p.key and p is home.get(p.key)]
-                fits = key not in home and order.index(key) < (below or [len(order)])[0]
+                fits = key in absent and order.index(key) < (below or [len(order)])[0]
                 between = None
             else:  # the cell above, or one above that if those between are missing too
                 between = order[order.index(part.key) + 1 : order.index(key)]
@@ -89,6 +90,11 @@ def _homes(parts: list[Part]) -> dict[str, Part]:
         if part.key and (part.key not in home or any(cell.get("id") == part.key for cell in part.cells)):
             home[part.key] = part
     return home
+
+
+def _is_mere_copy(part: Part, released: Cell) -> bool:
+    """An unchanged copy, when the cell itself is gone."""
+    return not part.changed_from(released) and part.cells[0].get("id") not in (None, released["id"])
 
 
 def _is_beheaded(part: Part, released: Cell) -> bool:

@@ -6,12 +6,15 @@ LABKIT_FUZZ=20000 runs more sessions.
 import copy
 import os
 import random
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
+from labkit.book import match as match_module
 from labkit.book import merge as merge_module
 from labkit.book.course import lesson_paths, read_lesson
+from labkit.book.match import note
 from labkit.book.merge import graded_copy, merge
 from labkit.book.notebook import LOCKED, digest, dumps, labkit_of, learner_notebook
 from labkit.book.percent import Cell, Lesson
@@ -19,7 +22,7 @@ from labkit.book.percent import Cell, Lesson
 from .editor import Learner
 from .test_percent import COURSE
 
-SESSIONS = int(os.environ.get("LABKIT_FUZZ", "3000"))
+SESSIONS = int(os.environ.get("LABKIT_FUZZ", "2000"))
 
 
 def random_lesson(rng: random.Random) -> Lesson:
@@ -118,11 +121,23 @@ def whole_answers(first: dict, second: dict, learner: Learner) -> dict[str, list
         rivals = [i for i in kin if i not in places and is_changed(learner.cells[i])]
         strangers = {names[i] for i in range(places[0], places[-1] + 1)} - {None, key}
         head = names[places[0]]  # the cell that the answer, or its first part, was merged into
+        if head not in (None, key) and order.index(head) > order.index(key):
+            continue  # merged into a copy of a later cell
         skipped = order[order.index(head) + 1 : order.index(key)] if head in order else []
         together = strangers <= {head} and (head in (None, key) or not set(skipped) & set(names))
-        if together and not rivals and key in {cell["id"] for cell in second["cells"]}:
+        own = any(names[i] is None for i in places)
+        torn = own and (len(places) > 1 or not defines(learner.cells[places[0]], first, key))
+        if together and not torn and not rivals and key in {cell["id"] for cell in second["cells"]}:
             out[key] = lines
     return out
+
+
+def defines(cell: dict, first: dict, key: str) -> bool:
+    """The cell holds the definition that the exercise asks for, not only the end of its body."""
+    (stub,) = [cell["source"] for cell in first["cells"] if cell["id"] == key]
+    return any(
+        line in stub.split("\n") for line in cell["source"].split("\n") if line[:3] in ("def", "cla", "pre")
+    )
 
 
 def is_changed(cell: dict) -> bool:
@@ -149,10 +164,7 @@ def assert_merged_well(first: dict, second: dict, learner: Learner) -> None:
     graded = merge_module.graded_copy(second, learner.nb)
     assert_sound(second, graded)
     assert not lines_of(learner.nb) - lines_of(graded) - lines_of(first), "lost in the graded copy"
-    assert all(
-        (not cell.get("outputs") and "tags" not in cell["metadata"]) or labkit_of(cell).get("id")
-        for cell in graded["cells"]
-    )
+    assert all(not cell.get("outputs") for cell in graded["cells"]), "outputs in the graded copy"
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -167,7 +179,75 @@ def test_nothing_is_lost(block):
 
 
 def test_an_untouched_copy_becomes_exactly_the_release():
-    for seed in range(300):
+    for seed in range(100):
         first, second, _ = play(seed)
         assert dumps(merge(second, first)[0]) == dumps(second)
         assert dumps(graded_copy(second, second)) == dumps(second)
+
+
+# broken merges: each must be caught by the sessions above
+
+
+def drop_own_cells(parts, chosen, released, log):
+    return defaultdict(list)
+
+
+def trust_cell_ids_only(cells, *rest, match=match_module.match):
+    return match([{**cell, "metadata": {}} for cell in cells], *rest)
+
+
+def keep_edited_locks(released, part, release, log, slot=merge_module._slot):
+    cells = slot(released, part, release, log)
+    return [{**cells[0], "source": part.text}] if part and labkit_of(released)["role"] in LOCKED else cells
+
+
+def forget_deleted(released, part, release, log, slot=merge_module._slot):
+    return slot(released, part, release, log) if part else [note("x", "gone")]
+
+
+def keep_old_base(mine, part, fresh, release, log, learners=merge_module._learners):
+    base = labkit_of(part.cells[0]).get("base", "")
+    cells = learners(mine, part, fresh, release, log)
+    cells[0]["metadata"] = {**cells[0]["metadata"], "labkit": {**labkit_of(cells[0]), "base": base}}
+    return cells
+
+
+def release_always_wins(mine, part, fresh, release, log):
+    return [fresh]
+
+
+def keep_learners_type(mine, part, fresh, release, log, learners=merge_module._learners):
+    return [{**cell, "cell_type": mine["cell_type"]} for cell in learners(mine, part, fresh, release, log)]
+
+
+def first_version_wins(parts, released):
+    return {part.key: part for part in reversed(parts) if part.key}
+
+
+def forget_earlier_pieces(part):
+    return part.cells[-1]
+
+
+MUTANTS = {
+    "own cells dropped": (merge_module, "_own_cells", drop_own_cells),
+    "ids only, no metadata": (merge_module, "match", trust_cell_ids_only),
+    "edited locked cells stay": (merge_module, "_slot", keep_edited_locks),
+    "deleted cells stay away": (merge_module, "_slot", forget_deleted),
+    "base not renewed": (merge_module, "_learners", keep_old_base),
+    "release wins over answers": (merge_module, "_learners", release_always_wins),
+    "retyped answers stay text": (merge_module, "_learners", keep_learners_type),
+    "first copy wins": (merge_module, "choose", first_version_wins),
+    "only the last piece of a split": (merge_module, "_joined", forget_earlier_pieces),
+    "ids not made unique": (merge_module, "_make_ids_unique", lambda cells, released: None),
+    "marks left on own cells": (match_module, "plain", lambda cell: cell),
+    "pieces not joined": (match_module, "join_pieces", lambda parts, released: parts),
+    "merged cells not taken apart": (match_module, "unmerge", lambda parts, released, log: parts),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_broken_merge_is_caught(name, monkeypatch):
+    monkeypatch.setattr(*MUTANTS[name])
+    with pytest.raises(AssertionError):
+        for seed in range(SESSIONS):
+            assert_merged_well(*play(seed))
