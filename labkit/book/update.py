@@ -156,7 +156,7 @@ def merge_driver(base: Path, ours: Path, theirs: Path, say: Say = print) -> int:
     The side nobody worked in is the release, whichever way git merges. When both hold work, ours stays as it
     is, still a notebook that opens, and git reports the conflict.
     """
-    mine, other = (read_learner(path, release="999") for path in (ours, theirs))
+    before, mine, other = (read_learner(path, release="999") for path in (base, ours, theirs))
     if isinstance(mine, Problem) or isinstance(other, Problem):
         say("A side of the merge is not a readable notebook; ours was kept.")
         return 1
@@ -164,9 +164,9 @@ def merge_driver(base: Path, ours: Path, theirs: Path, say: Say = print) -> int:
         releases = [version_key(labkit_of(nb).get("release", "0")) for nb in (mine, other)]
         result, log = (mine, list[str]()) if releases[0] > releases[1] else (other, [])
     elif is_untouched(other):
-        result, log = merge(other, mine)
+        result, log = merge(other, mine, _ids(mine) - _ids(before))
     elif is_untouched(mine):
-        result, log = merge(mine, other)
+        result, log = merge(mine, other, _ids(other) - _ids(before))
     else:
         say("Both sides hold work in this notebook; ours was kept. Theirs: git show MERGE_HEAD:<file>")
         return 1
@@ -174,6 +174,11 @@ def merge_driver(base: Path, ours: Path, theirs: Path, say: Say = print) -> int:
     for line in log:
         say(line)
     return 0
+
+
+def _ids(nb: Notebook | Problem) -> set[str]:
+    """The released cells in a notebook; those that its last common version lacks were pasted from elsewhere."""
+    return set() if isinstance(nb, Problem) else {labkit_of(cell).get("id", "") for cell in nb["cells"]}
 
 
 def install_merge_driver(root: Path) -> bool:
