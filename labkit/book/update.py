@@ -177,7 +177,7 @@ def merge_driver(base: Path, ours: Path, theirs: Path, say: Say = print) -> int:
 
 
 def _ids(nb: Notebook | Problem) -> set[str]:
-    """The released cells in a notebook; those that its last common version lacks were pasted from elsewhere."""
+    """The released cells in a notebook; those that the common version lacks were pasted from elsewhere."""
     return set() if isinstance(nb, Problem) else {labkit_of(cell).get("id", "") for cell in nb["cells"]}
 
 
