@@ -4,7 +4,15 @@ Keys are the database's names, with the variant after a slash where it has one. 
 refuses by name (`NotSupported`), so that a refusal more or less is noticed.
 """
 
+from types import SimpleNamespace
+from unittest.mock import patch
+
+import numpy as np
+import torch
+import torch.nn.functional as TF
+
 import labkit
+import labkit.nn.functional as F
 from labkit import Tensor
 
 _SAME_NAME = """
@@ -29,6 +37,56 @@ CORE["einsum"] = lambda tensors, equation: labkit.einsum(equation, *tensors)
 CORE["where"] = lambda input, condition, other: labkit.where(condition, input, other)
 CORE["__getitem__"] = Tensor.__getitem__
 
-FUNCTIONAL = {}
+_FUNCTIONAL_SAME_NAME = """
+    adaptive_avg_pool2d avg_pool2d batch_norm binary_cross_entropy_with_logits conv1d conv2d conv_transpose2d
+    cosine_similarity cross_entropy elu gelu group_norm huber_loss interpolate/area interpolate/bicubic
+    interpolate/bilinear interpolate/linear interpolate/nearest interpolate/nearest-exact interpolate/trilinear kl_div
+    l1_loss layer_norm leaky_relu linear logsigmoid max_pool2d mse_loss nll_loss normalize pad/circular pad/constant
+    pad/reflect pad/replicate pad/replicate_negative relu rms_norm silu smooth_l1_loss softplus unfold
+""".split()
+
+
+def _on_torchs_draw(function, torch_mask):
+    """`function` with dropout that keeps what torch keeps; the database seeds torch with 42 before each call."""
+
+    def call(*args, **kwargs):
+        with torch.random.fork_rng():
+            torch.manual_seed(42)
+            mask = torch_mask(*args, **kwargs)
+        draw = SimpleNamespace(random=lambda shape, dtype: mask.reshape(shape))  # kept if draw >= p
+        with (
+            patch("labkit.ops.dropout.source", lambda _: draw),
+            patch("labkit.ops.attention.source", lambda _: draw),
+        ):
+            return function(*args, **kwargs)
+
+    return call
+
+
+def _kept(drop, shape, p):
+    """Ones where torch's dropout keeps, zeros where it drops."""
+    return drop(torch.ones(shape), p).numpy().astype(bool).astype(np.float32)
+
+
+def _dropout_mask(input, p=0.5, training=True):
+    return _kept(TF.dropout, input.shape, p)
+
+
+def _dropout2d_mask(input, p=0.5, training=True):
+    return _kept(TF.dropout2d, (*input.shape[:2], 1, 1), p)
+
+
+def _attention_mask(query, key, value, dropout_p=0.0, **_):
+    batch = np.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+    return _kept(TF.dropout, (*batch, query.shape[-2], key.shape[-2]), dropout_p)
+
+
+FUNCTIONAL = {f"nn.functional.{key}": getattr(F, key.split("/")[0]) for key in _FUNCTIONAL_SAME_NAME}
+FUNCTIONAL["nn.functional.embedding"] = lambda weight, index, **kwargs: F.embedding(index, weight, **kwargs)
+FUNCTIONAL["nn.functional.dropout"] = _on_torchs_draw(F.dropout, _dropout_mask)
+FUNCTIONAL["nn.functional.dropout2d"] = _on_torchs_draw(F.dropout2d, _dropout2d_mask)
+FUNCTIONAL["nn.functional.scaled_dot_product_attention"] = _on_torchs_draw(
+    F.scaled_dot_product_attention, _attention_mask
+)
 
 REFUSED = {"norm/nuc": 2}
