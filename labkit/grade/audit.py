@@ -93,6 +93,7 @@ def audit(tasks: Iterable[Task], jobs: int | None = None, bar: bool = False) -> 
     _warm()
     from tqdm import tqdm
 
+    tqdm.monitor_interval = 0  # no second thread: this process forks
     running = pool.forked(tasks, prove, SECONDS_PER_EXERCISE, jobs or pool.cores())
     found = {
         task.exercise.id: _report(task, result)

@@ -47,7 +47,7 @@ class Verdict:
         lines = [_short(line) for line in self.lines]
         if len(lines) > MOST_LINES - 1:
             lines = [*lines[: MOST_LINES - 2], lines[-1]]
-        object.__setattr__(self, "headline", _short(self.headline, LONGEST - len(self.title)))
+        object.__setattr__(self, "headline", _short(self.headline, LONGEST - len(self.title) - 2))
         object.__setattr__(self, "lines", tuple(lines))
 
     @property
