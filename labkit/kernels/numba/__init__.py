@@ -17,10 +17,12 @@ KERNELS: dict[str, set[str]] = {
     },
     "attention": {"attention", "attention_grad"},
     "conv": {"conv2d", "conv2d_grad_input", "conv2d_grad_weight", "conv2d_grad_bias"},
+    "elementwise": {"erf", "sigmoid", "sigmoid_grad", "tanh", "tanh_grad"},
     "embedding": {"embedding_grad"},
     "loss": {"cross_entropy"},
     "norm": {"layer_norm", "layer_norm_grad", "rms_norm", "rms_norm_grad"},
     "optim": {"sgd_", "adam_"},
     "pool": {"max_pool2d", "max_pool2d_grad"},
+    "reduce": {"softmax", "softmax_grad", "log_softmax", "log_softmax_grad"},
     "recurrent": {"lstm", "lstm_grad", "gru", "gru_grad"},
 }

@@ -2,29 +2,14 @@
 
 import math
 
-import numpy as np
 from numba import prange
 
 from labkit.kernels.numba import scalar
-from labkit.kernels.numba.jit import fast, kernel
+from labkit.kernels.numba.jit import fast, kernel, run_flat
 from labkit.kernels.numba.scalar import HALF, ONE, ZERO, F
 
 _SCALE, _CUBE, _CUBE3 = F(math.sqrt(2 / math.pi)), F(0.044715), F(3 * 0.044715)
 _SQRT_HALF, _DENSITY = F(math.sqrt(0.5)), F(1 / math.sqrt(2 * math.pi))
-
-
-def _map(loop, x, *numbers):
-    """Run `loop(x, y, *numbers)` over flat views and return y, shaped as x."""
-    y = np.empty_like(x)
-    loop(x.reshape(-1), y.reshape(-1), *numbers)
-    return y
-
-
-def _map_grad(loop, g, x, *numbers):
-    """Run `loop(g, x, gx, *numbers)` over flat views and return gx, shaped as x."""
-    gx = np.empty_like(x)
-    loop(g.reshape(-1), x.reshape(-1), gx.reshape(-1), *numbers)
-    return gx
 
 
 @kernel()
@@ -95,39 +80,39 @@ def _leaky_relu_grad(g, x, gx, slope):
 
 @fast
 def relu(x):
-    return _map(_relu, x)
+    return run_flat(_relu, x)
 
 
 @fast
 def relu_grad(g, y):
-    return _map_grad(_relu_grad, g, y)
+    return run_flat(_relu_grad, g, y)
 
 
 @fast
 def gelu(x, approximate):
-    return _map(_gelu_tanh if approximate == "tanh" else _gelu, x)
+    return run_flat(_gelu_tanh if approximate == "tanh" else _gelu, x)
 
 
 @fast
 def gelu_grad(g, x, approximate):
-    return _map_grad(_gelu_tanh_grad if approximate == "tanh" else _gelu_grad, g, x)
+    return run_flat(_gelu_tanh_grad if approximate == "tanh" else _gelu_grad, g, x)
 
 
 @fast
 def silu(x):
-    return _map(_silu, x)
+    return run_flat(_silu, x)
 
 
 @fast
 def silu_grad(g, x):
-    return _map_grad(_silu_grad, g, x)
+    return run_flat(_silu_grad, g, x)
 
 
 @fast
 def leaky_relu(x, negative_slope):
-    return _map(_leaky_relu, x, F(negative_slope))
+    return run_flat(_leaky_relu, x, number=F(negative_slope))
 
 
 @fast
 def leaky_relu_grad(g, x, negative_slope):
-    return _map_grad(_leaky_relu_grad, g, x, F(negative_slope))
+    return run_flat(_leaky_relu_grad, g, x, number=F(negative_slope))

@@ -72,8 +72,8 @@ class kernel:
 
 
 def fast(fn: Callable | None = None, *, strided: bool = False) -> Callable:
-    """Send the call to `fn` if all floating arrays are float32, else to the kernel of the same name in
-    `numpy/`, which is kept as `.reference`.
+    """Send the call to `fn` if the first array and all floating ones are float32, else to the kernel of the
+    same name in `numpy/`, which is kept as `.reference`.
 
     Arrays reach `fn` contiguous and writable, so that each loop is compiled for one layout only. Others are
     copied; if the kernel writes into its arguments (its name ends in `_`), they are left to NumPy. A kernel
@@ -90,7 +90,7 @@ def fast(fn: Callable | None = None, *, strided: bool = False) -> Callable:
         ready = []
         for a in args:
             if isinstance(a, np.ndarray):
-                if a.dtype is not _FLOAT32 and a.dtype.kind not in "iub":
+                if a.dtype is not _FLOAT32 and (not ready or a.dtype.kind == "f"):
                     return reference(*args)
                 flags = a.flags
                 if not (strided or (flags.c_contiguous and flags.writeable)):
@@ -102,3 +102,11 @@ def fast(fn: Callable | None = None, *, strided: bool = False) -> Callable:
 
     call.reference = reference  # type: ignore[attr-defined]
     return call
+
+
+def run_flat(loop: Callable, *inputs: np.ndarray, number: Any = None) -> np.ndarray:
+    """Run `loop(*inputs, out)`, and `number` if given, over flat views of arrays of one shape; return out."""
+    out = np.empty_like(inputs[-1])
+    flat = [a.reshape(-1) for a in (*inputs, out)]
+    loop(*flat) if number is None else loop(*flat, number)
+    return out
