@@ -1,14 +1,16 @@
 """The tape: how a value remembers its history, and how gradients flow back along it.
 
 `@op` turns a function of arrays into a function of tensors. An op returns its value and a `backward` closure;
-what the closure captures is what the tape keeps. `Node` is one call of an op. Nodes are numbered as they are made
-and a node's parents are always older, so "newest first" is a topological order: no recursion, however deep the
-graph. Gradients are arrays, not tensors: first derivatives only.
+what the closure captures is what the tape keeps. `Node` is one call of an op. One clock numbers nodes and in-place
+writes: a node's parents are always older, so "newest first" is a topological order (no recursion, however deep the
+graph), and a kept array with a write newer than its node was overwritten. Gradients are arrays, not tensors: first
+derivatives only.
 """
 
 import functools
 import inspect
 import itertools
+import operator
 import threading
 import traceback
 import weakref
@@ -18,13 +20,17 @@ from typing import Any
 
 from labkit import backends
 from labkit.dtypes import FLOATS
-from labkit.errors import NotSupported
+from labkit.errors import NotSupported, ShapeError
 
 Array = Any  # a NumPy array, or an array of another device
 Op = Callable[..., Any]
 OPS: dict[str, Op] = {}  # every op by name
 
-_serial = itertools.count()
+_clock = itertools.count()
+_last_write = -1
+_writes: dict[
+    int, tuple[Any, int, int]
+] = {}  # id of an array: weak reference, time of the last write, how many
 _plugged: dict[str, Op] = {}  # a learner's implementations, used instead of ours
 _watchers: list[Callable[[str], None]] = []
 
@@ -40,32 +46,18 @@ _mode = _Mode()
 class Node:
     """One call of an op: its name, where its inputs came from, and how to send a gradient back to them."""
 
-    __slots__ = (
-        "backward",
-        "edges",
-        "hooks",
-        "kernels",
-        "leaf",
-        "name",
-        "outputs",
-        "saved",
-        "serial",
-        "trace",
-    )
+    __slots__ = ("backward", "edges", "hooks", "kernels", "leaf", "name", "outputs", "time", "trace")
 
-    def __init__(
-        self, name: str, edges: tuple[Any, ...], backward: Callable[..., Any] | None, outputs: Any
-    ) -> None:
-        self.serial = next(_serial)
+    def __init__(self, name: str, edges: Any, backward: Any, outputs: Any, kernels: Any) -> None:
+        self.time = next(_clock)
         self.name = name
         self.edges = edges  # per input: (node, which of its outputs), or None
-        self.backward = backward
+        self.backward: Callable[..., Any] | None = backward
         self.outputs = outputs  # per output: (shape, dtype)
-        self.saved: Any = ()  # (storage, its version) of every input and output
-        self.kernels: Any = None
+        self.kernels = kernels
         self.leaf: Any = None  # weak reference to the tensor, on the node of a leaf
         self.hooks: dict[int, list[Any]] | None = None
-        self.trace: str | None = None
+        self.trace: str | None = None  # where the op was called, in anomaly mode
 
     @property
     def parents(self) -> list["Node"]:
@@ -86,7 +78,7 @@ class Node:
 
 def _captured(function: Callable[..., Any]) -> list[Array]:
     """The arrays in a closure, also those inside tuples, lists and inner functions."""
-    found, todo = [], [c.cell_contents for c in function.__closure__ or () if c.cell_contents is not None]
+    found, todo = [], [c.cell_contents for c in function.__closure__ or ()]
     while todo:
         value = todo.pop()
         if hasattr(value, "nbytes") and hasattr(value, "strides"):
@@ -94,8 +86,20 @@ def _captured(function: Callable[..., Any]) -> list[Array]:
         elif isinstance(value, (tuple, list)):
             todo.extend(value)
         elif inspect.isfunction(value):
-            found.extend(_captured(value))
+            todo.extend(c.cell_contents for c in value.__closure__ or ())
     return found
+
+
+def draw(tensor: Any) -> str:
+    """The history of a tensor as text, newest op first: number, name, parents, output shapes, kept bytes."""
+    lines, nodes = [], _reachable([tensor.edge[0]]) if tensor.edge else []
+    number = {node: i for i, node in enumerate(reversed(nodes))}
+    for node in nodes:
+        shapes = ", ".join(str(tuple(shape)) for shape, _ in node.outputs)
+        parents = ", ".join(f"#{number[p]}" for p in node.parents)
+        kept = f"  keeps {node.kept_bytes()} bytes" if node.kept_bytes() else ""
+        lines.append(f"#{number[node]} {node.name}({parents}) -> {shapes}{kept}")
+    return "\n".join(lines)
 
 
 # ---- declaring an op ----
@@ -105,81 +109,89 @@ def op(fn: Callable[..., Any]) -> Op:
     """Make an op of `fn(k, *arrays, **parameters) -> value, backward`.
 
     `k` holds the kernels. `value` is an array, or a tuple of arrays; `backward` takes one gradient per value and
-    returns one gradient (or None) per array, or it is None if the op has no gradient. Broadcasting back, casting
-    back and summing are done for it. Parameters are keyword-only in `fn`; callers may pass them by position after
-    the arrays, as in torch. A parameter called `need` receives a tuple: which arrays want a gradient.
+    returns one gradient (or None) per array, or it is None if the op has no gradient. A gradient is a new array, a
+    view or `g` itself, never an array that the closure keeps. Broadcasting back, casting back and summing are done
+    for it. Parameters are keyword-only in `fn`; callers may pass them by position after the arrays, as in torch.
+    A parameter called `need` receives a list: which arrays want a gradient.
     """
-    spec = inspect.getfullargspec(fn)
-    name = fn.__name__.strip("_")
-    arrays, variadic = spec.args[1:], spec.varargs is not None
-    count, wants_need = len(arrays), "need" in spec.kwonlyargs
-    parameters = [p for p in spec.kwonlyargs if p != "need"]
-    optional = dict(zip(reversed(arrays), reversed(spec.defaults or ()), strict=False))
-
-    def bind(inputs: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
-        """Sort a call in torch's style into arrays and parameters."""
-        given = list(inputs[:count])
-        for i, array in enumerate(arrays[len(given) :], len(given)):
-            for alias in (array, "input" if i == 0 else "other"):
-                if alias in params:
-                    given.append(params.pop(alias))
-                    break
-            else:
-                if array not in optional:
-                    raise TypeError(f"{name}() needs {count} tensors ({', '.join(arrays)}), got {i}")
-                given.append(optional[array])
-        extra = inputs[count:]
-        if len(extra) > len(parameters):
-            raise TypeError(f"{name}() takes at most {count + len(parameters)} arguments, got {len(inputs)}")
-        params.update(zip(parameters, extra, strict=False))
-        for unknown in params.keys() - set(parameters):
-            raise NotSupported(
-                f"{name}() has no argument {unknown!r}; it takes {', '.join(arrays + parameters)}"
-            )
-        return tuple(given)
+    form = _Form(fn)
+    name, count, parameters, wants_need = form.name, form.count, set(form.parameters), form.wants_need
 
     @functools.wraps(fn)
     def call(*inputs: Any, **params: Any) -> Any:
-        if not variadic and (len(inputs) != count or (params and not params.keys() <= set(parameters))):
-            inputs = bind(inputs, params)
+        if count is not None and (len(inputs) != count or (params and not params.keys() <= parameters)):
+            inputs = form.bind(inputs, params)
         if _plugged and name in _plugged:
             return _call_plugged(name, inputs, params)
         for watcher in _watchers:
             watcher(name)
-        data, need, device = [], False, "cpu"
+        data, need, device = [], [], "cpu"
         for t in inputs:
             if isinstance(t, Tensor):
-                if t.base is not None and t.storage.rewrites != t.rewrites:
+                if t.base is not None and t.base.rewrites != t.rewrites:
                     t.refresh()
                 data.append(t.data)
-                need = need or t.requires_grad
+                need.append(t.requires_grad)
                 if t.device != device:
                     device = _common_device(name, inputs)
             else:
                 data.append(t if t is None else _number(name, t))
-        record = need and _mode.recording
-        k = backends.of(device)
+                need.append(False)
+        k = backends.of(device) if device != "cpu" else backends.current_kernels
         if wants_need:
-            params["need"] = tuple([record and isinstance(t, Tensor) and t.requires_grad for t in inputs])
-        value, backward = fn(k, *data, **params)
+            params["need"] = need
+        try:
+            value, backward = fn(k, *data, **params)
+        except ValueError as error:
+            raise _explained(error, name, data) from None
         many = value.__class__ is tuple
-        outs = [_wrap(k, v, inputs) for v in (value if many else (value,))]
-        if record and backward is not None:
-            _record(name, inputs, outs, backward, k)
-        return tuple(outs) if many else outs[0]
+        out = tuple([_wrap(k, v, inputs, device) for v in value]) if many else _wrap(k, value, inputs, device)
+        if backward is not None and True in need and _mode.recording:
+            _record(name, inputs, out if many else (out,), backward, k)
+        return out
 
-    call.__signature__ = _signature(fn)  # type: ignore[attr-defined]
+    call.__signature__ = form.signature  # type: ignore[attr-defined]
     OPS[name] = call
     return call
 
 
-def _signature(fn: Callable[..., Any]) -> inspect.Signature:
-    """What a caller sees: no kernels, no `need`, and parameters allowed by position."""
-    _, *rest = inspect.signature(fn).parameters.values()
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    if any(p.kind is p.VAR_POSITIONAL for p in rest):
-        return inspect.Signature([p for p in rest if p.name != "need"])
-    return inspect.Signature([p.replace(kind=kind) for p in rest if p.name != "need"])
+class _Form:
+    """How an op may be called, read from its declaration."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        spec = inspect.getfullargspec(fn)
+        self.name = fn.__name__.strip("_")
+        self.arrays = spec.args[1:]
+        self.count = None if spec.varargs else len(self.arrays)
+        self.optional = dict(zip(reversed(self.arrays), reversed(spec.defaults or ()), strict=False))
+        self.wants_need = "need" in spec.kwonlyargs
+        self.parameters = [p for p in spec.kwonlyargs if p != "need"]
+        shown = [p for p in list(inspect.signature(fn).parameters.values())[1:] if p.name != "need"]
+        if self.count is not None:
+            shown = [p.replace(kind=p.POSITIONAL_OR_KEYWORD) for p in shown]
+        self.signature = inspect.Signature(shown)  # what a caller sees
+
+    def bind(self, inputs: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        """Sort a call in torch's style into arrays (returned) and parameters (in `params`)."""
+        given = list(inputs[: len(self.arrays)])
+        for i, array in enumerate(self.arrays[len(given) :], len(given)):
+            alias = "input" if i == 0 else "other"
+            if array in params or alias in params:
+                given.append(params.pop(array if array in params else alias))
+            elif array in self.optional:
+                given.append(self.optional[array])
+            else:
+                raise TypeError(
+                    f"{self.name}() needs {len(self.arrays)} tensors ({', '.join(self.arrays)}), got {i}"
+                )
+        extra = inputs[len(self.arrays) :]
+        takes = ", ".join(self.arrays + self.parameters)
+        if len(extra) > len(self.parameters):
+            raise TypeError(f"{self.name}() got {len(inputs)} arguments; it takes {takes}")
+        params.update(zip(self.parameters, extra, strict=False))
+        for unknown in params.keys() - set(self.parameters):
+            raise NotSupported(f"{self.name}() has no argument {unknown!r} in labkit; it takes {takes}")
+        return tuple(given)
 
 
 def _number(name: str, value: Any) -> Any:
@@ -203,37 +215,48 @@ def _common_device(name: str, inputs: Sequence[Any]) -> str:
     return devices[0]
 
 
-def _wrap(k: Any, value: Array, inputs: Sequence[Any]) -> Any:
-    """A tensor for one output. A view of an input shares that input's storage."""
-    out = Tensor(value if value.__class__ is k.Array else k.asarray(value))
-    if out.data.base is not None:
+def _explained(error: ValueError, name: str, data: Sequence[Any]) -> Exception:
+    """NumPy's complaint about shapes in our words; other errors as they are."""
+    if "broadcast" not in str(error):
+        return error
+    shapes = " and ".join(str(tuple(a.shape)) for a in data if hasattr(a, "shape"))
+    return ShapeError(
+        f"{name}(): shapes {shapes} do not fit together. Sizes are compared from the right; each pair must be "
+        "equal, or one of them 1. Check the shapes, or add an axis with unsqueeze()."
+    )
+
+
+def _wrap(k: Any, value: Array, inputs: Sequence[Any], device: str) -> Any:
+    """A tensor for one output, which may be a view of an input."""
+    out = Tensor(value if value.__class__ is k.Array else k.asarray(value), False, device)
+    if getattr(value, "base", None) is not None and k.is_view(value):
         root = k.root(value)
         for t in inputs:
             if isinstance(t, Tensor) and k.root(t.data) is root:
-                out.storage, out.rewrites, out.base = t.storage, t.rewrites, t if t.base is None else t.base
+                out.base = t if t.base is None else t.base
+                out.rewrites = out.base.rewrites
                 break
     return out
 
 
 def _record(
-    name: str, inputs: Sequence[Any], outs: Sequence[Any], backward: Callable[..., Any], k: Any
+    name: str, inputs: Sequence[Any], outs: tuple[Any, ...], backward: Callable[..., Any], k: Any
 ) -> None:
-    tensors = [t if isinstance(t, Tensor) else None for t in inputs]
-    edges = tuple([t.edge() if t is not None and t.requires_grad else None for t in tensors])
-    node = Node(name, edges, backward, [(t.data.shape, t.data.dtype) for t in outs])
-    node.kernels = k
-    node.saved = [(t.storage, t.storage.version) for t in (*tensors, *outs) if t is not None]
+    """Write one op call on the tape."""
+    edges = [(t.edge or t.make_leaf()) if isinstance(t, Tensor) and t.requires_grad else None for t in inputs]
+    node = Node(name, edges, backward, [(t.data.shape, t.data.dtype) for t in outs], k)
+    for slot, t in enumerate(outs):
+        if t.data.dtype.kind == "f" or t.data.dtype in FLOATS:
+            t.requires_grad, t.edge = True, (node, slot)
     if _mode.anomaly:
         node.trace = "".join(traceback.format_stack(limit=12)[:-2])
-    for slot, t in enumerate(outs):
-        if t.data.dtype in FLOATS:
-            t.requires_grad, t.node, t.slot = True, node, slot
 
 
 def leaf_node(tensor: Any) -> Node:
     """The node of a tensor that the user made: gradients that arrive here are added to `tensor.grad`."""
-    node = Node("leaf", (), None, [(tensor.data.shape, tensor.data.dtype)])
-    node.kernels, node.leaf = backends.of(tensor.device), weakref.ref(tensor)
+    k = backends.of(tensor.device)
+    node = Node("leaf", (), None, [(tensor.data.shape, tensor.data.dtype)], k)
+    node.leaf = weakref.ref(tensor)
     return node
 
 
@@ -241,18 +264,18 @@ def leaf_node(tensor: Any) -> Node:
 
 
 def backward(
-    tensors: Any, grad_tensors: Any = None, retain_graph: bool = False, create_graph: bool = False
+    tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False
 ) -> None:
     """Add d(sum of tensors)/d(leaf) to the `.grad` of every leaf that the tensors were computed from."""
     tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    _run(tensors, _seeds(tensors, grad_tensors), retain_graph, create_graph, None)
+    _run(tensors, _seeds(tensors, grad_tensors), bool(retain_graph), create_graph, None)
 
 
 def grad(
     outputs: Any,
     inputs: Any,
     grad_outputs: Any = None,
-    retain_graph: bool = False,
+    retain_graph: bool | None = None,
     create_graph: bool = False,
     allow_unused: bool = False,
 ) -> tuple[Any, ...]:
@@ -264,39 +287,38 @@ def grad(
             raise RuntimeError(
                 f"grad(): input {i} does not require a gradient. Call requires_grad_() on it first."
             )
-    found: dict[Any, Any] = {t.edge(): None for t in inputs}
-    _run(outputs, _seeds(outputs, grad_outputs), retain_graph, create_graph, found)
-    result = tuple(found[t.edge()] for t in inputs)
-    for i, g in enumerate(result):
-        if g is None and not allow_unused:
+    edges = [t.edge or t.make_leaf() for t in inputs]
+    found: dict[Any, Any] = dict.fromkeys(edges)
+    _run(outputs, _seeds(outputs, grad_outputs), bool(retain_graph), create_graph, found)
+    for i, edge in enumerate(edges):
+        if found[edge] is None and not allow_unused:
             raise RuntimeError(
-                f"grad(): input {i} was not used to compute the outputs. "
-                "Pass allow_unused=True to get None for it."
+                f"grad(): input {i} was not used to compute the outputs. Pass allow_unused=True to get None for it."
             )
-    return tuple(None if g is None else Tensor(g) for g in result)
+    return tuple(None if found[edge] is None else Tensor(found[edge]) for edge in edges)
 
 
 def _seeds(tensors: list[Any], grads: Any) -> list[Array]:
     """The gradient to start from at each tensor: the given one, or 1 for a single number."""
-    grads = [grads] if grads is None or isinstance(grads, Tensor) else list(grads)
-    grads = grads * len(tensors) if grads[0] is None and len(grads) == 1 else grads
+    grads = [grads] if isinstance(grads, Tensor) else [None] * len(tensors) if grads is None else list(grads)
     seeds = []
     for t, g in zip(tensors, grads, strict=True):
         if not t.requires_grad:
             raise RuntimeError(
-                "backward() needs a tensor with a history, but this one does not require a gradient. Either no input "
-                "had requires_grad=True, or it was computed under no_grad() or after detach()."
+                "backward() needs a tensor with a history, but this one does not require a gradient. Either no "
+                "input had requires_grad=True, or it was computed under no_grad() or after detach()."
             )
-        k = backends.of(t.device)
         if g is None and t.numel() != 1:
             raise RuntimeError(
                 f"backward() without an argument needs a single number, but this tensor has shape {tuple(t.shape)}. "
                 "Reduce it first (loss.sum() or loss.mean()), or pass gradient= of the same shape."
             )
         if g is not None and g.shape != t.shape:
-            raise RuntimeError(
+            raise ShapeError(
                 f"the gradient passed to backward() has shape {tuple(g.shape)}, the tensor {tuple(t.shape)}."
             )
+        t.refresh()
+        k = backends.of(t.device)
         seeds.append(k.full(t.shape, 1, t.dtype) if g is None else k.cast(g.data, t.dtype))
     return seeds
 
@@ -309,7 +331,7 @@ def _reachable(roots: list[Node]) -> list[Node]:
             if edge is not None and edge[0] not in seen:
                 seen.add(edge[0])
                 stack.append(edge[0])
-    return sorted(seen, key=lambda node: -node.serial)
+    return sorted(seen, key=operator.attrgetter("time"), reverse=True)
 
 
 def _run(
@@ -317,9 +339,9 @@ def _run(
 ) -> None:
     """Send gradients from the tensors back along the tape.
 
-    `pending[node]` collects the gradient of each output of a node. A node is handled when all nodes younger than it
-    are done, so its gradients are complete. If `found` is given, gradients of those edges are stored there and
-    leaves are left alone.
+    `pending[node]` collects the gradient of each output of a node. A node is handled when all younger nodes are done,
+    so its gradients are complete. If `found` is given, gradients of those edges are stored there and leaves are left
+    alone.
     """
     if create:
         raise NotSupported(
@@ -327,7 +349,7 @@ def _run(
             "differentiated again. Use torch for second derivatives."
         )
     pending: dict[Node, list[Array]] = {}
-    edges = [t.edge() for t in tensors]
+    edges = [t.edge or t.make_leaf() for t in tensors]
     for edge, g in zip(edges, seeds, strict=True):
         _accumulate(pending, edge, g)
     for node in _reachable([edge[0] for edge in edges]):
@@ -337,22 +359,24 @@ def _run(
         if node.hooks:
             _run_hooks(node, grads)
         if found is not None:
-            for slot, g in enumerate(grads):
-                if (node, slot) in found:
-                    found[node, slot] = None if g is None else node.kernels.copy(g)
-        if node.leaf is not None:
-            if found is None:
-                _add_to_leaf(node, grads[0])
-            continue
-        for edge, g in zip(node.edges, _call_backward(node, grads), strict=True):
-            if edge is not None and g is not None:
-                if edge[0].leaf is not None and (
-                    node.kernels.is_view(g) or any(g is other for other in grads)
-                ):
-                    g = node.kernels.copy(g)  # a leaf keeps its gradient: it must not share memory
-                _accumulate(pending, edge, g)
-        if not retain:
-            node.backward = None  # frees what the closure kept, while the pass goes on
+            _collect(node, grads, found)
+        if node.leaf is None:
+            _send_back(node, grads, pending)
+            if not retain:
+                node.backward = None  # frees what the closure kept, while the pass goes on
+        elif found is None:
+            _add_to_leaf(node, grads[0])
+
+
+def _send_back(node: Node, grads: list[Array], pending: dict[Node, list[Array]]) -> None:
+    """Call the node's backward and hand the gradients of its inputs to the nodes that made them."""
+    k = node.kernels
+    results = _call_backward(node, grads)
+    for edge, g in zip(node.edges, results, strict=True):
+        if edge is not None and g is not None:
+            if edge[0].leaf is not None and (g is grads[0] or k.is_view(g)):
+                g = k.copy(g)  # a leaf keeps its gradient: it must not share memory with another
+            _accumulate(pending, edge, g)
 
 
 def _call_backward(node: Node, grads: list[Array]) -> Sequence[Any]:
@@ -361,19 +385,16 @@ def _call_backward(node: Node, grads: list[Array]) -> Sequence[Any]:
             f"backward() went through {node} a second time, but what it kept was freed by the first. "
             "Call backward(retain_graph=True) the first time, or compute the value again before the second."
         )
-    for storage, version in node.saved:
-        if storage.version != version:
-            _check_not_overwritten(node, storage, version)
-    if len(node.outputs) == 1:
-        result = node.backward(grads[0])
-    else:
+    if _last_write > node.time:
+        _check_not_overwritten(node)
+    if len(grads) > 1:  # outputs that nobody used get a gradient of zeros
         k = node.kernels
-        full = [
-            k.zeros(shape, dtype) if g is None and dtype in FLOATS else g
-            for g, (shape, dtype) in zip(grads, node.outputs, strict=True)
-        ]
-        result = node.backward(*full)
-    result = result if isinstance(result, tuple) else (result,)
+        for i, (shape, dtype) in enumerate(node.outputs):
+            if grads[i] is None and dtype in FLOATS:
+                grads[i] = k.zeros(shape, dtype)
+    result = node.backward(*grads)
+    if result.__class__ is not tuple:
+        result = (result,)
     if _mode.anomaly:
         _check_finite(node, result)
     return result
@@ -385,29 +406,28 @@ def _accumulate(pending: dict[Node, list[Array]], edge: tuple[Node, int], g: Arr
     shape, dtype = node.outputs[slot]
     if g.shape != shape:
         g = unbroadcast(node.kernels, g, shape)
-    if g.dtype != dtype:
+    if g.dtype is not dtype and g.dtype != dtype:
         g = node.kernels.cast(g, dtype)
     waiting = pending.get(node)
     if waiting is None:
         waiting = pending[node] = [None] * len(node.outputs)
-    before = waiting[slot]
-    waiting[slot] = g if before is None else node.kernels.add(before, g)
+    waiting[slot] = g if waiting[slot] is None else node.kernels.add(waiting[slot], g)
 
 
 def unbroadcast(k: Any, g: Array, shape: tuple[int, ...]) -> Array:
     """Undo broadcasting: sum `g` over the axes along which an input of `shape` was repeated."""
-    extra = g.ndim - len(shape)
-    repeated = (i for i, size in enumerate(shape) if size == 1 and g.shape[i + extra] != 1)
-    axes = (*range(extra), *(i + extra for i in repeated))
-    return k.asarray(k.sum(g, axes, True)).reshape(shape)
+    extra = len(g.shape) - len(shape)
+    repeated = [i + extra for i, size in enumerate(shape) if size == 1 and g.shape[i + extra] != 1]
+    return k.asarray(k.sum(g, (*range(extra), *repeated), True)).reshape(shape)
 
 
 def _add_to_leaf(node: Node, g: Array) -> None:
     leaf, k = node.leaf(), node.kernels
     if leaf is None:  # nobody can see this tensor any more
         return
+    g = g if g.__class__ is k.Array else k.asarray(g)
     if leaf.grad is None:
-        leaf.grad = Tensor(g)
+        leaf.grad = Tensor(g, False, leaf.device)
     else:
         k.copy_(leaf.grad.data, k.add(leaf.grad.data, g))
 
@@ -416,20 +436,41 @@ def _run_hooks(node: Node, grads: list[Array]) -> None:
     for slot, hooks in (node.hooks or {}).items():
         for hook in list(hooks):
             if grads[slot] is not None:
-                changed = hook(Tensor(grads[slot]))
+                changed = hook(Tensor(node.kernels.copy(grads[slot])))
                 if changed is not None:
                     grads[slot] = changed.data
 
 
-def _check_not_overwritten(node: Node, storage: Any, version: int) -> None:
-    """Complain if an in-place write changed memory that this node's backward reads."""
-    written = storage.written() if storage.written else None
-    if any(node.kernels.root(a) is written for a in node.kept()):
-        raise RuntimeError(
-            f"a value that {node} needs for its gradient was overwritten by an in-place operation (it was at "
-            f"version {version}, now {storage.version}). Use the form that makes a new tensor (x = x + 1 instead of "
-            "x += 1 or x.add_(1)), or change a copy: x.clone()."
-        )
+def _collect(node: Node, grads: list[Array], found: dict[Any, Any]) -> None:
+    for slot, g in enumerate(grads):
+        if g is not None and (node, slot) in found:
+            found[node, slot] = node.kernels.copy(g)
+
+
+def note_write(root: Array) -> None:
+    """Remember that the memory of `root` was written in place, now."""
+    global _last_write
+    _last_write = next(_clock)
+    key = id(root)
+    reference = weakref.ref(root, lambda _: _writes.pop(key, None))
+    _writes[key] = reference, _last_write, version_of(root) + 1
+
+
+def version_of(root: Array) -> int:
+    """How often the memory of `root` was written in place."""
+    return _writes[id(root)][2] if id(root) in _writes else 0
+
+
+def _check_not_overwritten(node: Node) -> None:
+    """Complain if memory that this node's backward reads was written after the node was made."""
+    for a in node.kept():
+        root = node.kernels.root(a)
+        if id(root) in _writes and _writes[id(root)][1] > node.time:
+            raise RuntimeError(
+                f"a value of shape {tuple(a.shape)} that {node} needs for its gradient was overwritten by an in-place "
+                "operation. Use the form that makes a new tensor (x = x + 1 instead of x += 1 or x.add_(1)), or "
+                "change a copy: x.clone()."
+            )
 
 
 def _check_finite(node: Node, grads: Sequence[Any]) -> None:
@@ -441,6 +482,19 @@ def _check_finite(node: Node, grads: Sequence[Any]) -> None:
 
 
 # ---- modes ----
+
+
+class set_grad_enabled:  # noqa: N801 (torch's name)
+    """Turn recording on or off, at once or for the length of a `with` block."""
+
+    def __init__(self, mode: bool) -> None:
+        self.before, _mode.recording = _mode.recording, bool(mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        _mode.recording = self.before
 
 
 @contextmanager
@@ -464,20 +518,8 @@ def inference_mode(mode: bool = True) -> Iterator[None]:
         yield
 
 
-class set_grad_enabled:  # noqa: N801 (torch's name)
-    """Turn recording on or off, at once or for the length of a `with` block."""
-
-    def __init__(self, mode: bool) -> None:
-        self.before, _mode.recording = _mode.recording, bool(mode)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *error: object) -> None:
-        _mode.recording = self.before
-
-
 def is_grad_enabled() -> bool:
+    """Is recording on?"""
     return _mode.recording
 
 

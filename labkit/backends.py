@@ -35,7 +35,7 @@ class Kernels:
 
 
 _namespaces = {name: Kernels(name) for name in _PACKAGES}
-_current = _namespaces["cpu"]
+current_kernels = _namespaces["cpu"]  # what tensors on the CPU use now
 
 
 def get(name: str) -> Kernels:
@@ -47,22 +47,17 @@ def get(name: str) -> Kernels:
     return _namespaces[name]
 
 
-def current() -> Kernels:
-    """The kernels that tensors on the CPU use now."""
-    return _current
-
-
 def of(device: str) -> Kernels:
     """The kernels for tensors on `device`."""
-    return _namespaces["cuda"] if device == "cuda" else _current
+    return _namespaces["cuda"] if device == "cuda" else current_kernels
 
 
 @contextmanager
 def use_kernels(name: str) -> Iterator[Kernels]:
     """Run CPU tensors on other kernels: `with labkit.use_kernels("numpy"): ...`."""
-    global _current
-    before, _current = _current, get(name)
+    global current_kernels
+    before, current_kernels = current_kernels, get(name)
     try:
-        yield _current
+        yield current_kernels
     finally:
-        _current = before
+        current_kernels = before

@@ -80,12 +80,15 @@ def _number_type(value: Any) -> DType:
 
 
 def promote(*values: Any) -> tuple[Any, ...]:
-    """The values as arrays of their common type."""
-    first = values[0]
-    if hasattr(first, "dtype") and all(hasattr(v, "dtype") and v.dtype is first.dtype for v in values):
-        return values
+    """The values in their common type, as arrays; a number beside one float array may stay a number."""
+    if len(values) == 2:  # the two cases that nearly every call is
+        x, y = values
+        if x.__class__ is y.__class__ and x.dtype is y.dtype:
+            return values
+        if y.__class__ in (float, int) and hasattr(x, "dtype") and x.dtype.kind == "f":
+            return values
     dtype = result_type(*values)
-    return tuple(_cast(v, dtype) for v in values)
+    return tuple([_cast(v, dtype) for v in values])
 
 
 def promote_float(*values: Any) -> tuple[Any, ...]:

@@ -28,22 +28,11 @@ class Size(tuple[int, ...]):
         return f"labkit.Size({list(self)})"
 
 
-class Storage:
-    """What a tensor and its views share: how often their memory was written in place."""
-
-    __slots__ = ("rewrites", "version", "written")
-
-    def __init__(self) -> None:
-        self.version = 0  # writes
-        self.rewrites = 0  # writes that changed a recorded history
-        self.written: Any = None  # weak reference to the array that was written
-
-
 class Tensor:
     """A multi-dimensional array that can remember how it was computed."""
 
     __slots__ = (
-        "__weakref__", "base", "data", "device", "grad", "node", "requires_grad", "rewrites", "slot", "storage",
+        "__weakref__", "base", "data", "device", "edge", "grad", "requires_grad", "rewrites",
     )  # fmt: skip
     __array_priority__ = 1000  # NumPy leaves `array * tensor` to us
 
@@ -51,14 +40,12 @@ class Tensor:
         self.data = data
         self.grad: Tensor | None = None
         self.requires_grad = requires_grad
-        self.node: Any = (
-            None  # the op call that made this tensor; for a leaf, where its gradient is collected
-        )
-        self.slot = 0  # which output of that call
+        self.edge: tuple[Any, int] | None = None  # the node that made this tensor; which of its outputs
         self.device = device
         self.base: Tensor | None = None  # the tensor that this one is a view of
-        self.storage = Storage()
-        self.rewrites = 0  # storage.rewrites when `node` was right
+        self.rewrites = (
+            0  # how often its history was changed by a write; for a view, its base's when `edge` was made
+        )
 
     if TYPE_CHECKING:  # the methods bound by labkit.ops
 
@@ -132,15 +119,19 @@ class Tensor:
 
     # ---- history ----
 
-    def edge(self) -> tuple[Any, int]:
-        """Where this tensor's gradient goes: a node and which of its outputs."""
-        if self.node is None:
-            self.node = autograd.leaf_node(self)
-        return self.node, self.slot
+    @property
+    def node(self) -> Any:
+        """The op call that made this tensor; for a leaf, the place where its gradient is collected."""
+        return None if self.edge is None else self.edge[0]
+
+    def make_leaf(self) -> tuple[Any, int]:
+        """Give a tensor without history a node where its gradient is collected."""
+        self.edge = autograd.leaf_node(self), 0
+        return self.edge
 
     @property
     def is_leaf(self) -> bool:
-        return self.node is None or self.node.leaf is not None
+        return self.edge is None or self.edge[0].leaf is not None
 
     @property
     def grad_fn(self) -> Any:
@@ -150,7 +141,7 @@ class Tensor:
     @property
     def _version(self) -> int:
         """How often this memory was written in place."""
-        return self.storage.version
+        return autograd.version_of(self._kernels.root(self.data))
 
     def backward(self, gradient: Any = None, retain_graph: bool = False, create_graph: bool = False) -> None:
         """Add d(self)/d(leaf) to the `.grad` of every leaf that self was computed from."""
@@ -171,12 +162,10 @@ class Tensor:
 
     def detach(self) -> "Tensor":
         """The same memory without history: gradients stop here."""
-        out = Tensor(self.data, device=self.device)
-        out.storage = self.storage
-        return out
+        return Tensor(self.data, device=self.device)
 
     def detach_(self) -> Self:
-        self.node, self.slot, self.requires_grad, self.base = None, 0, False, None
+        self.edge, self.requires_grad, self.base = None, False, None
         return self
 
     def retain_grad(self) -> None:
@@ -198,7 +187,7 @@ class Tensor:
             raise RuntimeError(
                 "register_hook() needs a tensor that requires a gradient; this one never gets one."
             )
-        node, slot = self.edge()
+        node, slot = self.edge or self.make_leaf()
         node.hooks = node.hooks or {}
         node.hooks.setdefault(slot, []).append(hook)
         return Hook(node.hooks[slot], hook)
@@ -208,11 +197,11 @@ class Tensor:
     def refresh(self) -> None:
         """Bring the history of a view up to date after its base was written in place."""
         base = self.base
-        if base is not None and self.rewrites != self.storage.rewrites:
+        if base is not None and self.rewrites != base.rewrites:
             with autograd.enable_grad():
                 view = ops.as_strided(base, self.data.shape, self.stride(), self.storage_offset())
-            self.node, self.slot, self.requires_grad = view.node, view.slot, view.requires_grad
-            self.rewrites = self.storage.rewrites
+            self.edge, self.requires_grad = view.edge, view.requires_grad
+            self.rewrites = base.rewrites
 
     def before_write(self, *others: Any) -> "Tensor":
         """Check that self may be written, and return its present value with its history, as an input for an op."""
@@ -233,22 +222,20 @@ class Tensor:
                     "lost to backward(). Wrap the change in `with labkit.no_grad():`, or make a new tensor instead."
                 )
         out = Tensor(self.data, self.requires_grad, self.device)
-        out.node, out.slot = self.node, self.slot
+        out.edge = self.edge
         return out
 
     def after_write(self, value: "Tensor") -> Self:
         """Note that self's memory now holds `value`, and that its history is the one of `value`."""
-        self.storage.version += 1
-        self.storage.written = weakref.ref(self._kernels.root(self.data))
+        autograd.note_write(self._kernels.root(self.data))
         if autograd.is_grad_enabled() and (value.requires_grad or self.requires_grad):
             target = self
             if self.base is not None:
                 target = self.base
                 region = {"size": self.data.shape, "stride": self.stride(), "offset": self.storage_offset()}
                 value = ops.shape._overwritten(target, value, **region)
-            target.node, target.slot, target.requires_grad = value.node, value.slot, value.requires_grad
-            target.storage.rewrites += 1
-            target.rewrites = target.storage.rewrites
+            target.edge, target.requires_grad = value.edge, value.requires_grad
+            target.rewrites += 1
             self.refresh()
         return self
 

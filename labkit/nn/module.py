@@ -26,7 +26,6 @@ class Parameter(Tensor):
                 f"Parameter takes a tensor, got {type(data).__name__}; wrap it in labkit.tensor(...)"
             )
         super().__init__(data.data, requires_grad, data.device)  # the same memory, without the history
-        self.storage = data.storage
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
@@ -92,7 +91,7 @@ class Module:
             if value is not None:
                 raise TypeError(
                     f"{name!r} is a parameter of this {type(self).__name__}: set it to an nn.Parameter or "
-                    f"None, not to a {type(value).__name__}. To change its values: `with no_grad(): p.copy_(...)`"
+                    f"None, not a {type(value).__name__}. To change its values: `with no_grad(): p.copy_(...)`"
                 )
             self._parameters[name] = None
         elif name in self.__dict__.get("_modules", ()) and value is None:
@@ -340,7 +339,7 @@ class Module:
 
 def _become(tensor: Tensor, other: Tensor) -> None:
     """Give a leaf other memory; whoever holds the tensor keeps holding it."""
-    tensor.data, tensor.device, tensor.storage, tensor.node = other.data, other.device, other.storage, None
+    tensor.data, tensor.device, tensor.edge = other.data, other.device, None
 
 
 def zero_grad(param: Tensor, set_to_none: bool) -> None:

@@ -150,7 +150,7 @@ def view(input, *shape):
     """`reshape` that never copies: an error if the strides do not allow a view. With a dtype: see `to`."""
     sizes = fill_in("view", sizes_of(shape), input.shape)
     out = _reshape(input, shape=sizes)
-    if out.storage is not input.storage and input.numel():
+    if out.base is None and input.numel():
         raise ShapeError(
             f"view(): strides {input.stride()} of shape {tuple(input.shape)} cannot be seen as {sizes} without a copy. "
             "Use reshape(), which copies, or contiguous().view()."
