@@ -7,7 +7,7 @@ x overwritten by `add(x, y)`.
 # ruff: noqa: F401, I001
 # fmt: off
 from labkit.tensor import Tensor, in_place
-from labkit.ops import index, shape
+from labkit.ops import index, reduce, shape
 from labkit.ops.elementwise import (
     abs, acos, add, addcdiv, addcmul, asin, atan, atan2, ceil, clamp, cos, cosh, div, erf, exp, exp2, expm1, floor,
     floor_divide, fmod, frac, lerp, log, log10, log1p, log2, masked_fill, maximum, minimum, mul, neg, pow, reciprocal,
@@ -65,8 +65,10 @@ OPERATORS = {
 }
 # fmt: on
 
-globals().update({alias: globals()[name] for alias, name in ALIASES.items()})
-FUNCTIONS = sorted({*BOTH, *FUNCTIONS_ONLY, *ALIASES})
+_ALL = {name: globals()[name] for name in {*BOTH, *FUNCTIONS_ONLY, *METHODS_ONLY}}
+_ALL["norm"] = reduce.norm  # labkit.ops.norm is also a file
+_ALL.update({alias: _ALL[name] for alias, name in ALIASES.items()})
+FUNCTIONS = {name: _ALL[name] for name in sorted({*BOTH, *FUNCTIONS_ONLY, *ALIASES})}  # `labkit.<name>`
 
 
 def _reflected(function):
@@ -74,11 +76,10 @@ def _reflected(function):
 
 
 def _make_methods():
-    functions = globals()
     for name in {*BOTH, *METHODS_ONLY, *ALIASES} - {"concat"}:
-        setattr(Tensor, name, functions[name])
+        setattr(Tensor, name, _ALL[name])
     for name in IN_PLACE:
-        setattr(Tensor, f"{name}_", in_place(functions[name]))
+        setattr(Tensor, f"{name}_", in_place(_ALL[name]))
     for name, function in OPERATORS.items():
         setattr(Tensor, name, function)
     for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor"):
