@@ -14,7 +14,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from labkit.kernels.numba import threads
+from labkit.kernels.numba import heap, threads
 
 # What the compiler may assume. "reassoc" lets it keep eight partial sums, "contract" lets it fuse a multiply and an
 # add. Not the whole of fastmath: "nnan" and "ninf" would make every answer about NaN and inf arbitrary.
@@ -34,6 +34,7 @@ def _drop_stale_cache() -> None:
 
 _drop_stale_cache()
 threads.start()
+heap.keep_freed_memory()
 
 
 def scalar(fn: Callable) -> Callable:
