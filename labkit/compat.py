@@ -9,12 +9,15 @@ models; calling non-maximum suppression itself stays impossible and fails when c
 import importlib
 import sys
 from types import ModuleType
+from typing import Any
 
 _OPERATORS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 )
-_declared = []  # torch forgets an operator when its Library object is collected, so one must stay alive
+_declared: list[
+    Any
+] = []  # torch forgets an operator when its Library object is collected, so one must stay alive
 
 
 def torchvision() -> ModuleType:

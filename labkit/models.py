@@ -271,7 +271,7 @@ class Bert(nn.Module):
             token_type_ids = labkit.zeros_like(input_ids)
         mask = None
         if attention_mask is not None:
-            mask = (attention_mask != 0).reshape(
+            mask = attention_mask.ne(0).reshape(
                 attention_mask.shape[0], 1, 1, -1
             )  # (B, 1, 1, T): True is kept
         x = self.embeddings(input_ids, token_type_ids)

@@ -14,8 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-import labkit
-from labkit.tensor import Tensor
+from labkit.tensor import Tensor, tensor
 
 _TREE = "labkit"  # the entry that holds everything of a nested object but its tensors
 _SAFETENSORS = {
@@ -63,11 +62,9 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise CheckpointError(f"cannot load {path.name!r}: labkit reads {', '.join(_READERS)}")
     try:
         return reader(path)
-    except CheckpointError:
-        raise
     except Exception as error:
         raise CheckpointError(
-            f"{path.name!r} is not a readable {path.suffix} file, it may be damaged or cut short: {error}"
+            f"{path.name!r} cannot be read as a {path.suffix} file, it may be damaged or cut short: {error}"
         ) from error
 
 
@@ -84,9 +81,8 @@ def _split(obj: Any) -> tuple[dict[str, np.ndarray], str | None]:
                 raise ValueError(
                     f"the name {path!r} is taken: two entries of the object would be saved under it"
                 )
-            arrays[path] = np.ascontiguousarray(
-                value.detach().numpy() if isinstance(value, Tensor) else value
-            )
+            array = value.detach().numpy() if isinstance(value, Tensor) else value
+            arrays[path] = np.asarray(array, order="C")
             return {"tensor": path}
         dot = path + "." if path else ""
         if isinstance(value, dict):
@@ -114,7 +110,7 @@ def _key(key: Any) -> Any:
 
 def _join(arrays: dict[str, np.ndarray], tree: str | None) -> Any:
     """The inverse of `_split`."""
-    tensors = {name: labkit.tensor(array) for name, array in arrays.items()}
+    tensors = {name: tensor(array) for name, array in arrays.items()}
 
     def build(node: Any) -> Any:
         if not isinstance(node, dict):
@@ -145,9 +141,7 @@ def _read_safetensors(path: Path) -> Any:
     arrays = {}
     for name, entry in deserialize(path.read_bytes()):
         if entry["dtype"] not in _SAFETENSORS:
-            raise CheckpointError(
-                f"{path.name!r}: {name} has the type {entry['dtype']}, which labkit has not"
-            )
+            raise ValueError(f"{name} has the type {entry['dtype']}, which labkit does not have")
         arrays[name] = np.frombuffer(entry["data"], _SAFETENSORS[entry["dtype"]]).reshape(entry["shape"])
     with safe_open(path, framework="np") as file:
         return _join(arrays, (file.metadata() or {}).get(_TREE))
@@ -181,7 +175,7 @@ def _write_npy(file: Any, obj: Any) -> None:
 
 def _read_npy(path: Path) -> Tensor:
     with open(path, "rb") as file:
-        return labkit.tensor(_read_array(file, path.stat().st_size))
+        return tensor(_read_array(file, path.stat().st_size))
 
 
 def _write_array(file: Any, array: np.ndarray) -> None:
@@ -198,14 +192,12 @@ def _read_array(file: Any, size: int) -> np.ndarray:
     )
     shape, fortran, dtype = read_header(file)
     if dtype.hasobject:
-        raise CheckpointError(
+        raise ValueError(
             "it holds Python objects, which would have to be unpickled: labkit reads numbers only"
         )
     count = math.prod(shape)
     if min(shape, default=0) < 0 or count * dtype.itemsize > size:
-        raise CheckpointError(
-            f"it promises an array of shape {shape} and type {dtype}, but has only {size} bytes"
-        )
+        raise ValueError(f"it promises an array of shape {shape} and type {dtype}, but has only {size} bytes")
     array = np.frombuffer(file.read(count * dtype.itemsize), dtype, count)
     return array.reshape(shape, order="F" if fortran else "C")
 

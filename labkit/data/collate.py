@@ -6,26 +6,26 @@ from typing import Any
 import numpy as np
 
 import labkit
-from labkit.tensor import Tensor
+from labkit.tensor import Tensor, tensor
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
     """Stack tensors, arrays and numbers along a new first axis; do the same inside dicts, tuples and lists.
 
-    As in torch, tuples of samples become a list, strings stay a list of strings, and Python floats become
+    As in torch, tuples of samples become a list, strings are left alone, and Python floats become
     float64. Arrays of other libraries (a torch tensor from a torchvision transform) become labkit tensors.
     """
     first = batch[0]
     if isinstance(first, Tensor):
         return _stack(batch)
     if isinstance(first, bool | int):
-        return labkit.tensor(list(batch))
+        return tensor(list(batch))
     if isinstance(first, float):
-        return labkit.tensor(list(batch), dtype=labkit.float64)
+        return tensor(list(batch), dtype=labkit.float64)
     if isinstance(first, str | bytes):
-        return list(batch)
+        return batch
     if hasattr(first, "__array__"):
-        return _stack([labkit.tensor(np.asarray(sample)) for sample in batch])
+        return _stack([tensor(np.asarray(sample)) for sample in batch])
     if isinstance(first, Mapping):
         return {key: default_collate([sample[key] for sample in batch]) for key in first}
     if isinstance(first, Sequence):

@@ -54,7 +54,8 @@ class Embedding(Module):
         cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None
     ) -> "Embedding":
         """An embedding with the given table, which is not trained if `freeze`."""
-        layer = cls(*embeddings.shape, padding_idx=padding_idx)
+        rows, columns = embeddings.shape
+        layer = cls(rows, columns, padding_idx)
         layer.weight = Parameter(embeddings, requires_grad=not freeze)
         return layer
 

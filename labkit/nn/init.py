@@ -118,7 +118,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     sample = labkit.empty(max(rows, columns), min(rows, columns)).normal_(generator=generator)
     q, r = np.linalg.qr(sample.numpy())
     q = q * np.sign(np.diag(r))  # makes the decomposition unique, hence evenly distributed
-    values = labkit.tensor(np.ascontiguousarray(q if rows >= columns else q.T) * gain)
+    values = labkit.from_numpy(np.ascontiguousarray(q if rows >= columns else q.T) * gain)
     with labkit.no_grad():
         return tensor.copy_(values.reshape(tensor.shape))
 

@@ -91,7 +91,7 @@ class Module:
             if value is not None:
                 raise TypeError(
                     f"{name!r} is a parameter of this {type(self).__name__}: set it to an nn.Parameter or "
-                    f"None, not a {type(value).__name__}. To change its values: `with no_grad(): p.copy_(...)`"
+                    f"None, not a {type(value).__name__}. To change its values: with no_grad(): p.copy_(...)"
                 )
             self._parameters[name] = None
         elif name in self.__dict__.get("_modules", ()) and value is None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import labkit
-from labkit.tensor import Tensor
+from labkit.tensor import Tensor, tensor
 
 from . import functional as F
 from . import init
@@ -47,7 +47,7 @@ class _BatchNorm(Module):
         self.bias = Parameter(new(labkit.zeros)) if affine and bias else None
         self.register_buffer("running_mean", new(labkit.zeros) if track_running_stats else None)
         self.register_buffer("running_var", new(labkit.ones) if track_running_stats else None)
-        count = labkit.tensor(0, dtype=labkit.int64) if track_running_stats else None
+        count = tensor(0, dtype=labkit.int64) if track_running_stats else None
         self.register_buffer("num_batches_tracked", count)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -58,7 +58,7 @@ class _BatchNorm(Module):
             )
         momentum = self.momentum
         if self.training and self.num_batches_tracked is not None:
-            self.num_batches_tracked += 1
+            self.num_batches_tracked.add_(1)
             if momentum is None:  # the plain mean of all batches so far
                 momentum = 1.0 / float(self.num_batches_tracked)
         use_batch = self.training or self.running_mean is None

@@ -2,13 +2,14 @@
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import labkit
 from labkit.errors import ShapeError, refuse
-from labkit.tensor import Tensor
+from labkit.tensor import Tensor, tensor
 
 from . import functional as F
 from . import init
@@ -16,6 +17,7 @@ from .module import Module, Parameter
 from .utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 States = tuple[Tensor, ...]
+Weights = Sequence[Tensor | None]  # w_ih, w_hh, b_ih, b_hh
 
 
 class _Recurrent(Module):
@@ -62,6 +64,7 @@ class _Recurrent(Module):
         for layer in range(num_layers):
             columns = input_size if layer == 0 else hidden_size * self.directions
             for suffix in ("", "_reverse")[: self.directions]:
+                shapes: dict[str, tuple[int, ...]]
                 shapes = {"weight_ih": (rows, columns), "weight_hh": (rows, hidden_size)}
                 shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)} if bias else {}
                 for kind, shape in shapes.items():
@@ -74,7 +77,7 @@ class _Recurrent(Module):
         for param in self.parameters():
             init.uniform_(param, -bound, bound)
 
-    def sequence(self, x: Tensor, start: States, weights: list[Tensor | None]) -> States:
+    def sequence(self, x: Tensor, start: States, weights: Weights) -> States:
         """All states (T, N, H) of one layer in one direction; the first is the output."""
         raise NotImplementedError
 
@@ -128,19 +131,19 @@ class _Recurrent(Module):
         return x, [labkit.stack(states) for states in zip(*finals, strict=True)]
 
     def _direction(
-        self, x: Tensor, start: States, weights: list[Tensor | None], backwards: bool, lengths: Any
+        self, x: Tensor, start: States, weights: Weights, backwards: bool, lengths: Any
     ) -> tuple[Tensor, States]:
         if lengths is None:
             states = self.sequence(x.flip(0) if backwards else x, start, weights)
             y = states[0].flip(0) if backwards else states[0]
             return y, tuple(s[-1] for s in states)
         batch = labkit.arange(x.shape[1])
-        mirror = labkit.tensor(_mirror(x.shape[0], lengths)) if backwards else None
+        mirror = tensor(_mirror(x.shape[0], lengths)) if backwards else None
         states = self.sequence(x if mirror is None else x[mirror, batch], start, weights)
         y = states[0] if mirror is None else states[0][mirror, batch]
-        return y, tuple(s[labkit.tensor(lengths - 1), batch] for s in states)
+        return y, tuple(s[tensor(lengths - 1), batch] for s in states)
 
-    def _weights(self, layer: int, suffix: str) -> list[Tensor | None]:
+    def _weights(self, layer: int, suffix: str) -> Weights:
         kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         return [self._parameters.get(f"{kind}_l{layer}{suffix}") for kind in kinds]
 
@@ -208,8 +211,8 @@ class RNN(_Recurrent):
         )
         self.nonlinearity = nonlinearity
 
-    def sequence(self, x: Tensor, start: States, weights: list[Tensor | None]) -> States:
-        return (F.rnn(x, *start, *weights, nonlinearity=self.nonlinearity),)
+    def sequence(self, x: Tensor, start: States, weights: Weights) -> States:
+        return (F.rnn(x, *start, *weights, nonlinearity=self.nonlinearity),)  # type: ignore[arg-type, misc]
 
 
 class LSTM(_Recurrent):
@@ -218,7 +221,7 @@ class LSTM(_Recurrent):
     gates = 4
     states = 2
 
-    def sequence(self, x: Tensor, start: States, weights: list[Tensor | None]) -> States:
+    def sequence(self, x: Tensor, start: States, weights: Weights) -> States:
         return F.lstm(x, *start, *weights)
 
 
@@ -227,7 +230,7 @@ class GRU(_Recurrent):
 
     gates = 3
 
-    def sequence(self, x: Tensor, start: States, weights: list[Tensor | None]) -> States:
+    def sequence(self, x: Tensor, start: States, weights: Weights) -> States:
         return (F.gru(x, *start, *weights),)
 
 
@@ -259,7 +262,7 @@ class _Cell(Module):
         for param in self.parameters():
             init.uniform_(param, -bound, bound)
 
-    def sequence(self, x: Tensor, start: States, weights: list[Tensor | None]) -> States:
+    def sequence(self, x: Tensor, start: States, weights: Weights) -> States:
         raise NotImplementedError
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
@@ -296,8 +299,8 @@ class RNNCell(_Cell):
         super().__init__(input_size, hidden_size, bias, device, dtype)
         self.nonlinearity = nonlinearity
 
-    def sequence(self, x: Tensor, start: States, weights: list[Tensor | None]) -> States:
-        return (F.rnn(x, *start, *weights, nonlinearity=self.nonlinearity),)
+    def sequence(self, x: Tensor, start: States, weights: Weights) -> States:
+        return (F.rnn(x, *start, *weights, nonlinearity=self.nonlinearity),)  # type: ignore[arg-type, misc]
 
 
 class LSTMCell(_Cell):
@@ -306,7 +309,7 @@ class LSTMCell(_Cell):
     gates = 4
     states = 2
 
-    def sequence(self, x: Tensor, start: States, weights: list[Tensor | None]) -> States:
+    def sequence(self, x: Tensor, start: States, weights: Weights) -> States:
         return F.lstm(x, *start, *weights)
 
 
@@ -315,7 +318,7 @@ class GRUCell(_Cell):
 
     gates = 3
 
-    def sequence(self, x: Tensor, start: States, weights: list[Tensor | None]) -> States:
+    def sequence(self, x: Tensor, start: States, weights: Weights) -> States:
         return (F.gru(x, *start, *weights),)
 
 

@@ -295,8 +295,12 @@ class ReduceLROnPlateau:
 
     def is_better(self, value: float, best: float) -> bool:
         sign = -1 if self.mode == "min" else 1
-        margin = self.threshold * (abs(best) if self.threshold_mode == "rel" else 1)
-        return sign * value > sign * best + margin if math.isfinite(best) else sign * value > sign * best
+        bar = (
+            best * (1 + sign * self.threshold)
+            if self.threshold_mode == "rel"
+            else best + sign * self.threshold
+        )
+        return value < bar if self.mode == "min" else value > bar
 
     def get_last_lr(self) -> list[float]:
         return [group["lr"] for group in self.optimizer.param_groups]

@@ -12,7 +12,7 @@ import numpy as np
 
 import labkit
 from labkit import backends
-from labkit.tensor import Tensor
+from labkit.tensor import Tensor, tensor
 
 
 class Optimizer:
@@ -64,14 +64,14 @@ class Optimizer:
         if closure is not None:
             with labkit.enable_grad():
                 loss = closure()
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                k = backends.of(p.device)
-                g = k.neg(p.grad.data) if group["maximize"] else p.grad.data
-                self.update(k, p.data, g, self.state[p], group)
-                p.storage.version += 1  # a graph recorded before this step must not use the new values
+        with labkit.no_grad():
+            for group in self.param_groups:
+                for p in group["params"]:
+                    if p.grad is not None:
+                        k = backends.of(p.device)
+                        g = k.neg(p.grad.data) if group["maximize"] else p.grad.data
+                        self.update(k, p.data, g, self.state[p], group)
+                        p.after_write(p)  # a graph from before this step must not use the new values
         return loss
 
     def update(self, k: Any, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
@@ -85,7 +85,7 @@ class Optimizer:
             for p in group["params"]:
                 numbers[id(p)] = len(numbers)
         return {
-            "state": {numbers[id(p)]: dict(state) for p, state in self.state.items()},
+            "state": {numbers[id(p)]: dict(state) for p, state in self.state.items() if state},
             "param_groups": [
                 {**group, "params": [numbers[id(p)] for p in group["params"]]} for group in self.param_groups
             ],
@@ -99,7 +99,7 @@ class Optimizer:
             raise ValueError(
                 f"this optimizer has groups of {here} parameters, the state dict has groups of {there}"
             )
-        params = {}
+        params: dict[int, Tensor] = {}
         for group, old in zip(self.param_groups, saved, strict=True):
             params.update(zip(old["params"], group["params"], strict=True))
         state = {}
@@ -140,13 +140,13 @@ def check(optimizer: str, **settings: float) -> None:
 
 def _restore(name: str, value: Any, p: Tensor) -> Any:
     """A copy of a saved state value: the step number as it is, arrays in the dtype of the parameter."""
-    if value is None or isinstance(value, bool | int | float):
-        return labkit.tensor(float(value)) if name == "step" else value
-    array = np.asarray(value.data if isinstance(value, Tensor) else value)
     if name == "step":
-        return labkit.tensor(array.astype(np.float32))
+        return tensor(float(value))
+    if value is None:  # torch saves SGD's buffer like this before the first step
+        return None
+    array = np.asarray(value.data if isinstance(value, Tensor) else value)
     if array.shape != tuple(p.shape):
         raise ValueError(
             f"the state dict has {name} of shape {array.shape} for a parameter of shape {tuple(p.shape)}"
         )
-    return labkit.tensor(array, dtype=p.dtype, device=p.device)
+    return tensor(array, dtype=p.dtype, device=p.device)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import labkit
-from labkit.tensor import Tensor
+from labkit.tensor import Tensor, tensor
 
 from . import rnn as rnn
 
@@ -13,19 +13,19 @@ def clip_grad_norm_(
     parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
 ) -> Tensor:
     """Scale all gradients together so that their norm is at most max_norm; returns the norm before."""
-    params = [p for p in _listed(parameters) if p.grad is not None]
+    grads = [p.grad for p in _listed(parameters) if p.grad is not None]
     with labkit.no_grad():
-        if not params:
-            return labkit.tensor(0.0)
-        total = labkit.stack([p.grad.norm(norm_type) for p in params]).norm(norm_type)
+        if not grads:
+            return tensor(0.0)
+        total = labkit.stack([g.norm(norm_type) for g in grads]).norm(norm_type)
         if error_if_nonfinite and not total.isfinite().item():
             raise RuntimeError(
                 f"the norm of the gradients is {total.item()}, so they cannot be clipped; "
                 "look for the first step with a NaN or infinite loss"
             )
         scale = (max_norm / (total + 1e-6)).clamp(max=1.0)
-        for p in params:
-            p.grad.mul_(scale)
+        for g in grads:
+            g.mul_(scale)
     return total
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import labkit
-from labkit.tensor import Tensor
+from labkit.tensor import Tensor, tensor
 
 
 class PackedSequence(NamedTuple):
@@ -45,11 +45,11 @@ def pack_padded_sequence(
     if enforce_sorted and sorted(sizes, reverse=True) != sizes:
         raise RuntimeError(f"lengths {sizes} are not sorted, longest first: pass enforce_sorted=False")
     steps, rows = _order([sizes[i] for i in order])
-    data = input[labkit.tensor(steps), labkit.tensor(order[rows])]
-    batch_sizes = labkit.tensor(np.bincount(steps))
+    data = input[tensor(steps), tensor(order[rows])]
+    batch_sizes = tensor(np.bincount(steps))
     if enforce_sorted:
         return PackedSequence(data, batch_sizes)
-    return PackedSequence(data, batch_sizes, labkit.tensor(order), labkit.tensor(np.argsort(order)))
+    return PackedSequence(data, batch_sizes, tensor(order), tensor(np.argsort(order)))
 
 
 def pad_packed_sequence(
@@ -71,10 +71,10 @@ def pad_packed_sequence(
     if sequence.unsorted_indices is not None:
         unsorted = sequence.unsorted_indices.numpy()
         where, lengths = where[:, unsorted], [lengths[i] for i in unsorted]
-    padded = sequence.data[labkit.tensor(where)]
-    missing = labkit.tensor(where < 0).reshape(*where.shape, *[1] * (sequence.data.ndim - 1))
+    padded = sequence.data[tensor(where)]
+    missing = tensor(where < 0).reshape(*where.shape, *[1] * (sequence.data.ndim - 1))
     padded = padded.masked_fill(missing, padding_value)
-    return padded.transpose(0, 1) if batch_first else padded, labkit.tensor(lengths)
+    return padded.transpose(0, 1) if batch_first else padded, tensor(lengths)
 
 
 def pad_sequence(
@@ -110,4 +110,5 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
 def _order(lengths: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """Step and sequence of every packed row, for lengths that fall: step by step, longest sequence first."""
     present = np.arange(lengths[0])[:, None] < np.asarray(lengths)
-    return np.nonzero(present)
+    steps, rows = np.nonzero(present)
+    return steps, rows
