@@ -8,5 +8,7 @@ importer   bring edits of a solution notebook back to the source
 learner    read a learner's file, whatever happened to it
 match      which released cell a learner's cell stands for
 merge      put a release and a learner's work together, cell by cell
-update     a new release, a reset exercise, and the git merge driver, with a backup first
+update     bring a new release into a learner's notebooks
+reset      put one exercise back to its start
+driver     what git calls to merge notebooks
 """

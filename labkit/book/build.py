@@ -4,6 +4,7 @@ A solution is run again only when its code changed: `metadata.labkit.executed` r
 that gave the stored outputs. Rebuilding without a change writes nothing.
 """
 
+import argparse
 import os
 import re
 import sys
@@ -11,7 +12,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from labkit import __version__
+from labkit import __version__, paths
 from labkit.book.course import lesson_paths, read_course, read_lesson
 from labkit.book.learner import Problem, read_learner
 from labkit.book.merge import is_untouched
@@ -26,7 +27,7 @@ from labkit.book.notebook import (
     write,
     write_text,
 )
-from labkit.book.percent import Lesson
+from labkit.book.percent import Lesson, LessonError
 
 Say = Callable[[str], None]
 TIMEOUT = 600  # seconds for one cell
@@ -226,3 +227,27 @@ def _keep_work(root: Path, path: Path, say: Say) -> None:
         say(
             f"{path.relative_to(root)} has work in it; a copy is in {backup(root, [path]).relative_to(root)}/"
         )
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser("labkit build", description=__doc__)
+    parser.add_argument("--week", type=int)
+    parser.add_argument("--force", action="store_true", help="run every solution again")
+    parser.add_argument("--no-execute", action="store_true", help="write, but run nothing")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if something is stale")
+    options = parser.parse_args(argv)
+    root = paths.root()
+    try:
+        found = build(root, options.week, not options.no_execute, options.check, options.force)
+    except (LessonError, BuildError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    if options.check and found:
+        print(
+            "Stale, run `make build`:",
+            *(path.relative_to(root) for path in found),
+            sep="\n  ",
+            file=sys.stderr,
+        )
+        return 1
+    return 0

@@ -1,5 +1,7 @@
 """Bring edits made in a solution notebook back to the lesson's source, cell by cell, by id."""
 
+import argparse
+import sys
 from pathlib import Path
 
 from labkit.book.learner import Problem, read_learner
@@ -69,3 +71,17 @@ def _insert_after(
     items = list(blocks.items())
     place = list(blocks).index(previous) + 1 if previous in blocks else 0
     return dict([*items[:place], (name, block), *items[place:]])
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser("labkit import", description=__doc__)
+    parser.add_argument("notebook", type=Path)
+    parser.add_argument("--new", action="store_true", help="add cells that the source does not have")
+    options = parser.parse_args(argv)
+    try:
+        changed = import_back(options.notebook, new=options.new)
+    except LessonError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print("Changed:", ", ".join(changed) if changed else "nothing")
+    return 0

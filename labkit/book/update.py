@@ -1,22 +1,24 @@
-"""A new release for a learner's notebooks, a fresh start for one exercise, git's merges; a backup first."""
+"""Bring a new release into a learner's notebooks: backup, merge, and a line for everything that happened."""
 
+import argparse
 import json
 import shutil
 import subprocess
 import sys
+import tarfile
+import tempfile
 import time
-import urllib.error
-import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from labkit.book.learner import Problem, read_learner, version_key
-from labkit.book.merge import is_untouched, merge
-from labkit.book.notebook import Cell, Notebook, dumps, labkit_of, read, write
+from labkit import paths
+from labkit.book.driver import install_merge_driver
+from labkit.book.learner import Problem, read_learner
+from labkit.book.merge import merge
+from labkit.book.notebook import Notebook, dumps, labkit_of, read, write
 
 Say = Callable[[str], None]
-ATTRIBUTES = "weeks/**/*.ipynb merge=labkit"
 
 
 class UpdateError(Exception):
@@ -29,17 +31,62 @@ def update(root: Path, release_dir: Path, force: bool = False, say: Say = print)
     Every file that will change is copied to `backups/<time>/` first. Refuses while one of them is open in a
     running Jupyter, unless `force`. Files that cannot be read are left alone and named.
     """
+    plan = _plan(root, release_dir, say)
+    _prepare(root, plan, force, say)
+    _write(root, plan, say)
+    return list(plan)
+
+
+def update_from_git(root: Path, force: bool = False, say: Say = print) -> list[Path]:
+    """Fetch the course's next version and merge it; the learner's notebooks need not be committed.
+
+    Git sees a clean `weeks/` while it merges; if it cannot, every notebook is put back as it was.
+    """
+    install_merge_driver(root)
+    _git(root, "fetch", "--quiet")
+    new = _git(root, "rev-parse", "@{upstream}").strip()
+    if _git(root, "rev-list", "--count", f"HEAD..{new}").strip() == "0":
+        say("Everything is up to date.")
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        _git(root, "archive", f"--output={folder}/weeks.tar", new, "weeks")
+        with tarfile.open(f"{folder}/weeks.tar") as archive:
+            archive.extractall(folder, filter="data")
+        plan = _plan(root, Path(folder), say)
+    names = _git(root, "diff", "--name-only", "-z", "HEAD", "--", "weeks").split("\0")[:-1]
+    work = {root / name: (root / name).read_bytes() for name in names if (root / name).exists()}
+    _prepare(root, plan, force, say)
+    try:
+        if names:
+            _git(root, "checkout", "HEAD", "--", *names)
+        _git(root, "merge", "--quiet", "--no-edit", new)
+    except UpdateError:
+        subprocess.run(["git", "-C", str(root), "merge", "--abort"], capture_output=True)
+        plan.clear()
+        raise
+    finally:  # what the plan does not change is as the learner left it
+        for path, data in work.items():
+            if path not in plan:
+                path.write_bytes(data)
+    _write(root, plan, say)
+    return list(plan)
+
+
+Plan = dict[Path, tuple[Notebook, list[str]]]  # file -> what to write, and what to say about it
+
+
+def _plan(root: Path, release_dir: Path, say: Say) -> Plan:
     releases = {
         path.relative_to(release_dir): read(path) for path in sorted(release_dir.glob("weeks/*/*.ipynb"))
     }
     if not releases:
         raise UpdateError(f"{release_dir} holds no weeks/*/*.ipynb, so it is not a release of the course.")
     owner = {cell["id"]: name for name, nb in releases.items() for cell in nb["cells"]}
-    results: dict[Path, tuple[Notebook, list[str]]] = {}
+    plan: Plan = {}
     for name, release in releases.items():
         path = root / name
         if not path.exists():
-            results[path] = release, ["new lesson"]
+            plan[path] = release, ["new lesson"]
             continue
         learner = read_learner(path, release=str(labkit_of(release).get("release")))
         if isinstance(learner, Problem):
@@ -47,62 +94,41 @@ def update(root: Path, release_dir: Path, force: bool = False, say: Say = print)
             continue
         merged, log = merge(release, learner, {id for id, home in owner.items() if home != name})
         if dumps(merged) != path.read_text(encoding="utf-8"):
-            results[path] = merged, log
-    touched = [path for path in results if path.exists()]
+            plan[path] = merged, log
+    return plan
+
+
+def _prepare(root: Path, plan: Plan, force: bool, say: Say) -> None:
+    """Make sure that nobody has the files open, and copy them."""
+    touched = [path for path in plan if path.exists()]
     if not force:
         refuse_if_open(root, touched)
     if touched:
         say(f"Your notebooks as they were: {backup(root, touched).relative_to(root)}/")
-    for path, (nb, log) in results.items():
+
+
+def _write(root: Path, plan: Plan, say: Say) -> None:
+    for path, (nb, log) in plan.items():
         write(path, nb)
-        say(f"{path.relative_to(root)}:")
-        for line in log:
-            say(f"  {line}")
-    if not results:
+        say("\n  ".join([f"{path.relative_to(root)}:", *log]))
+    if not plan:
         say("Everything is up to date.")
-    return list(results)
 
 
-def reset(root: Path, ex: str, say: Say = print) -> Path:
-    """Put the released start of one exercise back into the learner's notebook; returns its path.
-
-    A notebook that cannot be read is replaced by the released one. Everything else the learner wrote stays.
-    """
-    path, release, stubs = _find_exercise(root, ex)
-    learner = read_learner(path)
-    if path.exists():
-        say(f"Your notebook as it was: {backup(root, [path]).relative_to(root)}/")
-    if isinstance(learner, Problem):
-        say(f"{learner.sentence} The whole lesson starts afresh.")
-        result = release
-    else:
-        result, _ = merge(release, learner)
-        result["cells"] = [stubs.get(cell["id"], cell) for cell in result["cells"]]
-    write(path, result)
-    say(f"{ex} is back at its start in {path.relative_to(root)}.")
-    if path.resolve() in open_notebooks():
-        say("It is open in Jupyter: use File > Reload Notebook from Disk.")
-    return path
+def _git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True)
+    if done.returncode != 0:
+        reason = (done.stderr or done.stdout).strip()
+        raise UpdateError(f"git {arguments[0]} failed; your notebooks are as they were.\n{reason}")
+    return done.stdout
 
 
-def _find_exercise(root: Path, ex: str) -> tuple[Path, Notebook, dict[str, Cell]]:
-    """The learner notebook of an exercise, its release, and the exercise's cells by id."""
-    from labkit.book.build import release_notebooks
-
-    for path, release in release_notebooks(root).items():
-        of_ex = [cell for cell in release["cells"] if labkit_of(cell).get("ex") == ex]
-        stubs = {cell["id"]: cell for cell in of_ex if labkit_of(cell)["role"] == "exercise"}
-        if stubs:
-            return path, release, stubs
-    raise UpdateError(f"No lesson has an exercise {ex}. `make progress` lists them all.")
-
-
-def backup(root: Path, paths: Iterable[Path]) -> Path:
+def backup(root: Path, files: Iterable[Path]) -> Path:
     """Copy files into a new folder `backups/<time>/`, under their path in the course; returns the folder."""
     stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
     names = (stamp if n == 1 else f"{stamp}-{n}" for n in range(1, 1000))
     folder = next(root / "backups" / name for name in names if not (root / "backups" / name).exists())
-    for path in paths:
+    for path in files:
         target = folder / path.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target)
@@ -112,9 +138,9 @@ def backup(root: Path, paths: Iterable[Path]) -> Path:
 # notebooks that are open in Jupyter
 
 
-def refuse_if_open(root: Path, paths: Iterable[Path]) -> None:
+def refuse_if_open(root: Path, files: Iterable[Path]) -> None:
     """Raise `UpdateError` if Jupyter has one of the files open: it would offer to overwrite what we write."""
-    wanted = {path.resolve() for path in paths}
+    wanted = {path.resolve() for path in files}
     opened = sorted(wanted & open_notebooks())
     if opened:
         names = ", ".join(str(path.relative_to(root.resolve())) for path in opened)
@@ -147,54 +173,19 @@ def _sessions(url: str, token: str) -> list[str]:
         ]
 
 
-# git
-
-
-def merge_driver(base: Path, ours: Path, theirs: Path, say: Say = print) -> int:
-    """Git's merge driver (`%O %A %B`): the result goes into `ours`; returns 0, or 1 for a conflict.
-
-    The side nobody worked in is the release, whichever way git merges. When both hold work, ours stays as it
-    is, still a notebook that opens, and git reports the conflict.
-    """
-    before, mine, other = (read_learner(path, release="999") for path in (base, ours, theirs))
-    if isinstance(mine, Problem) or isinstance(other, Problem):
-        say("A side of the merge is not a readable notebook; ours was kept.")
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser("labkit update", description=__doc__)
+    parser.add_argument(
+        "--from", dest="release", type=Path, help="folder of the new release; default: ask git"
+    )
+    parser.add_argument("--force", action="store_true", help="even if a notebook is open in Jupyter")
+    options = parser.parse_args(argv)
+    try:
+        if options.release:
+            update(paths.root(), options.release, options.force)
+        else:
+            update_from_git(paths.root(), options.force)
+    except UpdateError as error:
+        print(error, file=sys.stderr)
         return 1
-    if is_untouched(mine) and is_untouched(other):
-        releases = [version_key(labkit_of(nb).get("release", "0")) for nb in (mine, other)]
-        result, log = (mine, list[str]()) if releases[0] > releases[1] else (other, [])
-    elif is_untouched(other):
-        result, log = merge(other, mine, _ids(mine) - _ids(before))
-    elif is_untouched(mine):
-        result, log = merge(mine, other, _ids(other) - _ids(before))
-    else:
-        say("Both sides hold work in this notebook; ours was kept. Theirs: git show MERGE_HEAD:<file>")
-        return 1
-    write(ours, result)
-    for line in log:
-        say(line)
     return 0
-
-
-def _ids(nb: Notebook | Problem) -> set[str]:
-    """The released cells in a notebook; those that the common version lacks were pasted from elsewhere."""
-    return set() if isinstance(nb, Problem) else {labkit_of(cell).get("id", "") for cell in nb["cells"]}
-
-
-def install_merge_driver(root: Path) -> bool:
-    """Tell git to merge lessons by cell; False if `root` is not a git work tree."""
-    inside = ["git", "-C", str(root), "rev-parse", "--is-inside-work-tree"]
-    if shutil.which("git") is None or subprocess.run(inside, capture_output=True).returncode != 0:
-        return False
-    python = Path(sys.executable).as_posix()
-    settings = {
-        "name": "labkit notebooks, cell by cell",
-        "driver": f'"{python}" -m labkit merge-driver %O %A %B',
-    }
-    for name, value in settings.items():
-        subprocess.run(["git", "-C", str(root), "config", f"merge.labkit.{name}", value], check=True)
-    path = root / ".gitattributes"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    if ATTRIBUTES not in lines:
-        path.write_text("\n".join([*lines, ATTRIBUTES]) + "\n", encoding="utf-8")
-    return True

@@ -69,7 +69,7 @@ class Learner:
                 lines = [indent + self.line() for _ in range(self.random.randint(1, 4))]
                 written += lines
                 out += lines
-            elif "..." in line:
+            elif '": ...' in line:
                 written.append(line.replace("...", str(self.random.randint(10, 10**9))))
                 out.append(written[-1])
             else:

@@ -118,15 +118,16 @@ def whole_answers(first: dict, second: dict, learner: Learner) -> dict[str, list
             continue
         places = [i for i, cell in enumerate(learner.cells) if set(lines) & set(cell["source"].split("\n"))]
         kin = [i for i, name in enumerate(names) if name == key]
-        rivals = [i for i in kin if i not in places and is_changed(learner.cells[i])]
+        old_format = "id" not in learner.cells[0]  # then an unchanged copy passes for the cell itself
+        rivals = [i for i in kin if i not in places and (old_format or is_changed(learner.cells[i]))]
         strangers = {names[i] for i in range(places[0], places[-1] + 1)} - {None, key}
         head = names[places[0]]  # the cell that the answer, or its first part, was merged into
         if head not in (None, key) and order.index(head) > order.index(key):
             continue  # merged into a copy of a later cell
         skipped = order[order.index(head) + 1 : order.index(key)] if head in order else []
         together = strangers <= {head} and (head in (None, key) or not set(skipped) & set(names))
-        own = any(names[i] is None for i in places)
-        torn = own and (len(places) > 1 or not defines(learner.cells[places[0]], first, key))
+        whole_head = defines(learner.cells[places[0]], first, key) and {names[i] for i in places[1:]} <= {key}
+        torn = head != key and not whole_head
         if together and not torn and not rivals and key in {cell["id"] for cell in second["cells"]}:
             out[key] = lines
     return out

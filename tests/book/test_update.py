@@ -11,16 +11,10 @@ from pathlib import Path
 import pytest
 
 from labkit.book.build import build
+from labkit.book.driver import ATTRIBUTES, install_merge_driver, merge_driver
 from labkit.book.notebook import dumps, make_cell, read, write
-from labkit.book.update import (
-    ATTRIBUTES,
-    UpdateError,
-    install_merge_driver,
-    merge_driver,
-    open_notebooks,
-    reset,
-    update,
-)
+from labkit.book.reset import reset
+from labkit.book.update import UpdateError, open_notebooks, update, update_from_git
 
 from .test_merge import ANSWER, find
 from .test_percent import COURSE, KNOWN
@@ -69,7 +63,7 @@ def test_update_merges_and_backs_up(course, release):
     (kept,) = course.glob(f"backups/*/{WEEK.as_posix()}")
     assert kept.read_bytes() == before
     assert lines[0].startswith("Your notebooks as they were: backups/")
-    assert lines[1:] == [f"{WEEK}:", "  f1-strides-md: has a new text"]
+    assert lines[1:] == [f"{WEEK}:\n  f1-strides-md: has a new text"]
     lines.clear()
     assert update(course, release, say=lines.append) == []
     assert lines == ["Everything is up to date."] and len(list(course.glob("backups/*"))) == 1
@@ -219,11 +213,6 @@ def test_git_merges_lessons_by_cell(course, release):
     git(course, "init", "-q", "-b", "main")
     assert install_merge_driver(course) and install_merge_driver(course)
     assert (course / ".gitattributes").read_text() == ATTRIBUTES + "\n"
-    driver = git(course, "config", "merge.labkit.driver").strip()
-    assert driver.endswith("-m labkit merge-driver %O %A %B")
-    code = "import sys; from pathlib import Path; from labkit.book.update import merge_driver"
-    call = f"{code}; sys.exit(merge_driver(*map(Path, sys.argv[1:4])))"
-    git(course, "config", "merge.labkit.driver", driver.replace("-m labkit merge-driver", f"-c '{call}'"))
     git(course, "add", ".")
     git(course, "commit", "-qm", "release")
     git(course, "switch", "-qc", "upstream")
@@ -236,3 +225,49 @@ def test_git_merges_lessons_by_cell(course, release):
     merged = read(course / WEEK)
     assert find(merged, "f1-strides")["source"] == ANSWER and find(merged, "mine")
     assert "elements?" in find(merged, "f1-strides-md")["source"]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize("committed", [True, False])
+def test_update_asks_git(course, release, tmp_path, committed):
+    git(course, "init", "-q", "-b", "main")
+    install_merge_driver(course)
+    (course / ".gitignore").write_text("backups/\n")
+    git(course, "add", ".")
+    git(course, "commit", "-qm", "release")
+    git(tmp_path, "clone", "-q", str(course), "mine")
+    mine = tmp_path / "mine"
+    for name, value in (("user.name", "a"), ("user.email", "a@b.c")):
+        git(mine, "config", name, value)
+    assert update_from_git(mine, say=lambda line: None) == []
+    shutil.copytree(release, course, dirs_exist_ok=True)
+    git(course, "commit", "-qam", "next release")
+    answer(mine)
+    (mine / "weeks/week02_models/01_linear.ipynb").write_text("damaged")
+    if committed:
+        git(mine, "commit", "-qm", "my answer", "--", str(WEEK))
+    assert update_from_git(mine, say=lambda line: None) == [mine / WEEK]
+    merged = read(mine / WEEK)
+    assert find(merged, "f1-strides")["source"] == ANSWER and find(merged, "mine")
+    assert "elements?" in find(merged, "f1-strides-md")["source"]
+    assert (mine / "weeks/week02_models/01_linear.ipynb").read_text() == "damaged"
+    assert git(mine, "rev-list", "--count", "HEAD..@{upstream}").strip() == "0"
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_an_update_that_git_refuses_changes_nothing(course, release, tmp_path):
+    with pytest.raises(UpdateError, match="git fetch failed"):
+        update_from_git(course)
+    git(course, "init", "-q", "-b", "main")
+    git(course, "add", ".")
+    git(course, "commit", "-qm", "release")
+    git(tmp_path, "clone", "-q", str(course), "mine")
+    mine = tmp_path / "mine"
+    shutil.copytree(release, course, dirs_exist_ok=True)
+    git(course, "commit", "-qam", "next release")
+    answer(mine)
+    (mine / "solutions/week01_arrays/01_strides.py").write_text("# my own notes")
+    before = {path: path.read_bytes() for path in (mine / "weeks").rglob("*.ipynb")}
+    with pytest.raises(UpdateError, match="git merge failed; your notebooks are as they were"):
+        update_from_git(mine, say=lambda line: None)
+    assert {path: path.read_bytes() for path in (mine / "weeks").rglob("*.ipynb")} == before
