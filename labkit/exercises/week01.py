@@ -4,7 +4,18 @@ import math
 
 import numpy as np
 
-from labkit.exercises.declare import Case, Implement, Item, Mistake, Predict, Raises, Rules
+from labkit.exercises.declare import (
+    Case,
+    Fix,
+    Implement,
+    Item,
+    Measure,
+    Mistake,
+    Predict,
+    Raises,
+    Rules,
+    WriteTest,
+)
 from labkit.lazy import F, torch
 
 # 01 storage and strides
@@ -329,7 +340,7 @@ reshape = Implement(
     cases=[
         Case("contiguous", lambda draw: {"x": draw.normal(3, 4), "shape": (2, 6)}),
         Case("transposed", lambda draw: {"x": draw.transposed(3, 4), "shape": (6, 2)}),
-        Case("every second column", lambda draw: {"x": draw.strided(2, 5), "shape": (10,)}),
+        Case("all columns but the last", lambda draw: {"x": draw.normal(2, 6)[:, :5], "shape": (10,)}),
         Case("an axis of size 1", lambda draw: {"x": draw.normal(6, 1), "shape": (3, 2)}),
         Case("three axes", lambda draw: {"x": draw.normal(2, 3, 4), "shape": (4, 6)}),
     ],
@@ -1402,4 +1413,727 @@ mask = Implement(
     ),
     passed="Bias, normalization, mask: three layers of a Transformer are broadcasts that you can now read.",
     lint={"delegation": "masked_fill is the tool; the exercise is where the axes go"},
+)
+
+
+# 03 in PyTorch
+
+
+def _dtype_of(make):
+    """The dtype of an expression as text, or the word "error"."""
+
+    def truth():
+        i, h, f = torch.tensor([1, 2]), torch.ones(2, dtype=torch.float16), torch.ones(2)
+        try:
+            return str(make(i, h, f).dtype).removeprefix("torch.")
+        except RuntimeError:
+            return "error"
+
+    return truth
+
+
+dtypes = Predict(
+    id="w01.dtypes",
+    title="Which dtype comes out?",
+    minutes=8,
+    level=1,
+    items={
+        "a": Item("i", _dtype_of(lambda i, h, f: i)),
+        "b": Item("i / 2", _dtype_of(lambda i, h, f: i / 2)),
+        "c": Item("i // 2", _dtype_of(lambda i, h, f: i // 2)),
+        "d": Item("i * 2.5", _dtype_of(lambda i, h, f: i * 2.5)),
+        "e": Item("h * f", _dtype_of(lambda i, h, f: h * f)),
+        "f": Item(
+            "f + torch.from_numpy(np.ones(2))", _dtype_of(lambda i, h, f: f + torch.from_numpy(np.ones(2)))
+        ),
+        "g": Item(
+            "f + torch.tensor(1.0, dtype=torch.float64)",
+            _dtype_of(lambda i, h, f: f + torch.tensor(1.0, dtype=torch.float64)),
+        ),
+        "h": Item(
+            "torch.tensor([True, False]).sum()", _dtype_of(lambda i, h, f: torch.tensor([True, False]).sum())
+        ),
+        "i": Item("i += 0.5", _dtype_of(lambda i, h, f: i.add_(0.5))),
+    },
+    mistakes=[
+        Mistake("whole numbers are floats", "a: a list of whole numbers makes int64.", {"a": "float32"}),
+        Mistake("32 bits", "a: whole numbers get 64 bits, so that they can count anything.", {"a": "int32"}),
+        Mistake("division stays whole", "b: `/` makes floats, whatever it divides.", {"b": "int64"}),
+        Mistake(
+            "division is double",
+            "b: floats made from whole numbers get the default dtype, float32. float64 is NumPy's habit.",
+            {"b": "float64"},
+        ),
+        Mistake("floor makes floats", "c: `//` rounds down and stays in the family.", {"c": "float32"}),
+        Mistake(
+            "tensor wins",
+            "d: floats are the higher family, so even a plain 2.5 makes the result a float.",
+            {"d": "int64"},
+        ),
+        Mistake(
+            "Python's float",
+            "d: a plain number says which family, never how wide: you get the default float32.",
+            {"d": "float64"},
+        ),
+        Mistake("narrow wins", "e: both have axes, so the wider dtype wins.", {"e": "float16"}),
+        Mistake(
+            "torch's default wins",
+            "f: NumPy makes float64, and both tensors have axes: the wider wins.",
+            {"f": "float32"},
+        ),
+        Mistake(
+            "number widens",
+            "g: a tensor without axes counts as a number: within its family it does not widen a vector.",
+            {"g": "float64"},
+        ),
+        Mistake("truth values stay", "h: a sum of truth values counts them, in int64.", {"h": "bool"}),
+        Mistake(
+            "rounded in place",
+            "i: torch does not round in silence here. The result would be a float, and i cannot hold one.",
+            {"i": "int64"},
+        ),
+        Mistake(
+            "grows in place",
+            "i: `+=` writes into the memory of i, which holds int64; `i = i + 0.5` would make a new tensor.",
+            {"i": "float32"},
+        ),
+    ],
+    hints=(
+        "For each: which family is the result in, bool, whole numbers or floats?",
+        "Then the width: tensors with axes decide; a number or a tensor of shape () decides only if it brings a higher family.",
+        "Four are float32 (b, d, e, g), three int64 (a, c, h), one float64, one an error.",
+    ),
+    passed="Numbers do not widen tensors, so a model in float16 stays in float16 when you write `x * 0.5`.",
+)
+
+
+def _in_storage_order(x):
+    """Reads the storage as it lies, whatever the strides say."""
+    row = torch.as_strided(x, (x.numel(),), (1,))
+    return row, row.reshape(x.shape)
+
+
+flat = Implement(
+    id="w01.flat",
+    title="There and back, from memory",
+    minutes=5,
+    level=1,
+    needs=("w01.reshape",),
+    cases=[
+        Case("10 by 5", lambda draw: {"x": draw.normal(10, 5)}),
+        Case("2 by 3", lambda draw: {"x": draw.normal(2, 3)}),
+        Case("transposed", lambda draw: {"x": draw.transposed(4, 3)}),
+        Case("one column", lambda draw: {"x": draw.normal(6, 1)}),
+        Case("no rows", lambda draw: {"x": draw.normal(0, 4)}, extreme=True),
+    ],
+    oracle=lambda x: (torch.flatten(x), torch.flatten(x).reshape(x.shape)),
+    grads=("x",),
+    memory="any",
+    mistakes=[
+        Mistake(
+            "view",
+            "`view` refuses a transposed matrix, because its rows do not follow each other in storage. `reshape` copies there.",
+            lambda x: (x.view(-1), x.view(-1).view(x.shape)),
+        ),
+        Mistake(
+            "shape turned",
+            "The row is right; on the way back rows and columns have changed places: give it x.shape.",
+            lambda x: (x.reshape(-1), x.reshape(-1).reshape(x.shape[::-1])),
+        ),
+        Mistake(
+            "column by column",
+            "The row is taken column by column. Row by row is the order in which `reshape` reads.",
+            lambda x: (x.T.reshape(-1), x.T.reshape(-1).reshape(x.shape)),
+        ),
+        Mistake(
+            "sizes written down",
+            "The sizes 50, 10 and 5 are written into the code: ask x for its shape, and let -1 stand for the rest.",
+            lambda x: (x.reshape(50), x.reshape(50).reshape(10, 5)),
+        ),
+        Mistake(
+            "still two axes",
+            "`reshape(1, -1)` has two axes, one of size 1. A row of shape (n,) has one: `reshape(-1)`.",
+            lambda x: (x.reshape(1, -1), x.reshape(1, -1).reshape(x.shape)),
+        ),
+        Mistake(
+            "storage order",
+            "The numbers are read as they lie in storage; a transposed matrix has another order there.",
+            _in_storage_order,
+        ),
+    ],
+    hints=(
+        "It is one method, called twice.",
+        "`x.reshape(-1)` flattens; `.reshape(x.shape)` brings the old shape back.",
+        "row = x.reshape(-1); return row, row.reshape(x.shape)",
+    ),
+    passed="`flatten(1)` does the same from axis 1 on and keeps the batch: you will see it before every linear layer.",
+    lint={"delegation": "torch's own reshape is the thing to know by heart"},
+)
+
+pick = Implement(
+    id="w01.pick",
+    title="Pick the score of the label",
+    minutes=8,
+    level=2,
+    needs=("w01.dtypes",),
+    cases=[
+        Case(
+            "four examples, three classes",
+            lambda draw: {"scores": draw.normal(4, 3), "labels": np.array([2, 0, 1, 0])},
+        ),
+        Case(
+            "three examples, five classes",
+            lambda draw: {"scores": draw.normal(3, 5), "labels": np.array([4, 2, 1])},
+        ),
+        Case(
+            "not contiguous",
+            lambda draw: {
+                "scores": draw.transposed(5, 2),
+                "labels": np.array([1, 9, 0, 9, 0, 9, 1, 9, 1, 9])[::2],
+            },
+        ),
+        Case("one example", lambda draw: {"scores": draw.normal(1, 6), "labels": np.array([3])}),
+        Case(
+            "a class that is ruled out",
+            lambda draw: {
+                "scores": np.array([[0.5, -np.inf, 2.0], [-np.inf, 1.5, 0.25]], dtype=np.float32),
+                "labels": np.array([2, 1]),
+            },
+            extreme=True,
+        ),
+    ],
+    oracle=lambda scores, labels: torch.gather(scores, 1, labels[:, None])[:, 0],
+    grads=("scores",),
+    rules=Rules(loops=False),
+    mistakes=[
+        Mistake(
+            "whole columns",
+            "`scores[:, labels]` takes a whole column for each label. Pair each label with its row number.",
+            lambda scores, labels: scores[:, labels],
+        ),
+        Mistake(
+            "whole rows",
+            "`scores[labels]` takes whole rows: the label has to be the second index.",
+            lambda scores, labels: scores[labels % len(scores)],
+        ),
+        Mistake(
+            "axis left",
+            "The result of `gather` has as many axes as `scores`; the last one has size 1 and has to go.",
+            lambda scores, labels: scores.gather(1, labels[:, None]),
+        ),
+        Mistake(
+            "the largest",
+            "These are the largest scores, whatever the labels say.",
+            lambda scores, labels: scores.max(1).values,
+        ),
+        Mistake(
+            "index and row swapped",
+            "The label is used as the row and the example as the column.",
+            lambda scores, labels: scores[labels % len(scores), torch.arange(len(labels)) % scores.shape[1]],
+        ),
+        Mistake(
+            "gradient lost",
+            "The values are right, but `.detach()`, `.data` or NumPy cut them off: no gradient could reach the scores.",
+            lambda scores, labels: scores.detach()[torch.arange(len(labels)), labels],
+        ),
+        Mistake(
+            "one-hot product",
+            "Multiplying by a one-hot row works until a score is infinite: 0 times infinity is NaN. Pick, do not multiply.",
+            lambda scores, labels: (scores * F.one_hot(labels, scores.shape[1])).sum(1),
+        ),
+    ],
+    hints=(
+        "You need one pair (row, column) for each example. The columns are the labels. What are the rows?",
+        "`scores[torch.arange(n), labels]`, or gather with a column of labels, `labels[:, None]`.",
+        "return scores.gather(1, labels[:, None]).squeeze(1)",
+    ),
+    passed="Minus the mean of these, taken from log-probabilities, is cross-entropy.",
+    lint={"delegation": "gather is the tool that this exercise is about"},
+)
+
+
+def _confusion(truth, guess, classes):
+    return torch.bincount(truth * classes + guess, minlength=classes**2).reshape(classes, classes)
+
+
+def _confusion_once(truth, guess, classes):
+    counts = torch.zeros(classes, classes, dtype=torch.long)
+    counts[truth, guess] += 1
+    return counts
+
+
+confusion = Implement(
+    id="w01.confusion",
+    title="Count the confusions",
+    minutes=10,
+    level=2,
+    needs=("w01.pick",),
+    cases=[
+        Case(
+            "a pair that occurs three times",
+            lambda draw: {
+                "truth": np.array([0, 1, 1, 2, 1, 3]),
+                "guess": np.array([0, 2, 2, 0, 2, 3]),
+                "classes": 4,
+            },
+        ),
+        Case(
+            "a class that never occurs",
+            lambda draw: {"truth": draw.integers(0, 3, 9), "guess": draw.integers(0, 2, 9), "classes": 5},
+        ),
+        Case(
+            "not contiguous",
+            lambda draw: {
+                "truth": draw.integers(0, 3, 16)[::2],
+                "guess": draw.integers(0, 3, 16)[::2],
+                "classes": 3,
+            },
+        ),
+        Case("one example", lambda draw: {"truth": np.array([1]), "guess": np.array([0]), "classes": 2}),
+        Case(
+            "no examples",
+            lambda draw: {"truth": draw.integers(0, 2, 0), "guess": draw.integers(0, 2, 0), "classes": 3},
+            extreme=True,
+        ),
+    ],
+    oracle=_confusion,
+    rules=Rules(loops=False),
+    mistakes=[
+        Mistake(
+            "repeats lost",
+            "A pair that occurs three times is counted once: `+=` at the same place writes the same value again.",
+            _confusion_once,
+        ),
+        Mistake(
+            "transposed",
+            "Rows and columns are swapped: the truth is the row, the guess the column.",
+            lambda truth, guess, classes: _confusion(guess, truth, classes),
+        ),
+        Mistake(
+            "floats",
+            "The counts are floats, because `torch.zeros` makes float32 unless told otherwise: `dtype=torch.long`.",
+            lambda truth, guess, classes: _confusion(truth, guess, classes).float(),
+        ),
+        Mistake(
+            "hits only",
+            "Only right guesses are counted; the confusions are the rest of the table.",
+            lambda truth, guess, classes: _confusion(truth[truth == guess], guess[truth == guess], classes),
+        ),
+        Mistake(
+            "shares",
+            "These are shares of all examples; counts are wanted.",
+            lambda truth, guess, classes: _confusion(truth, guess, classes) / len(truth),
+        ),
+        Mistake(
+            "one axis",
+            "The counts are right and in one long row: give them two axes.",
+            lambda truth, guess, classes: _confusion(truth, guess, classes).reshape(-1),
+        ),
+    ],
+    hints=(
+        "Start from zeros of shape (classes, classes) and add 1 at the place (truth, guess) of each example.",
+        "`counts[truth, guess] += 1` forgets repeats; `index_put_` with `accumulate=True` adds them up.",
+        "counts.index_put_((truth, guess), torch.tensor(1), accumulate=True)",
+    ),
+    passed="The gradient of an embedding layer has the same trap: a word that occurs twice must be added twice.",
+    lint={"delegation": "torch has no confusion matrix; each of its tools for counting is a good answer"},
+)
+
+
+# 04 clinic
+
+
+def _standardize_in_place(x):
+    z = x[:]
+    z -= z.mean(dim=0)
+    z /= z.std(dim=0)
+    return z
+
+
+alias = Fix(
+    id="w01.alias",
+    title="The data that changed overnight",
+    minutes=8,
+    level=2,
+    needs=("w01.share",),
+    cases=[
+        Case("5 by 2", lambda draw: {"x": draw.normal(5, 2)}),
+        Case("3 by 4", lambda draw: {"x": draw.normal(3, 4)}),
+        Case("transposed", lambda draw: {"x": draw.transposed(4, 3)}),
+        Case("one column", lambda draw: {"x": draw.normal(6, 1)}),
+        Case("large values", lambda draw: {"x": 1e4 * draw.normal(7, 2)}, extreme=True),
+    ],
+    oracle=lambda x: (x - x.mean(dim=0)) / x.std(dim=0),
+    broken=_standardize_in_place,
+    fault="x[:] is a view",
+    menu={
+        "x[:] is a view": "",
+        "wrong axis": "dim=0 runs down each column, and that is what is asked for: the result is right.",
+        "mean after std": "The order does not matter: shifting a column leaves its deviation as it is.",
+    },
+    mistakes=[
+        Mistake(
+            "contiguous for a copy",
+            "`x.contiguous()` returns x itself if x is contiguous already, so the writes still reach it. `x.clone()` copies.",
+            lambda x: _standardize_in_place(x.contiguous()),
+        ),
+        Mistake(
+            "cloned too late",
+            "The result is a copy, but x was written to before it was made: clone first, then write.",
+            lambda x: _standardize_in_place(x).clone(),
+        ),
+        Mistake(
+            "rows for columns",
+            "Each row was standardized: dim=0 runs down the columns and was right.",
+            lambda x: (x - x.mean(dim=1, keepdim=True)) / x.std(dim=1, keepdim=True, correction=0),
+        ),
+        Mistake(
+            "divided by n",
+            "The deviation is now the one that divides by n; torch's `std` divides by n - 1 unless told otherwise.",
+            lambda x: (x - x.mean(dim=0)) / x.std(dim=0, correction=0),
+        ),
+        Mistake(
+            "not divided",
+            "The mean is gone; the division by the deviation is missing now.",
+            lambda x: x - x.mean(dim=0),
+        ),
+        Mistake(
+            "one deviation for all",
+            "All columns are divided by the same number: `std` needs dim=0 as well.",
+            lambda x: (x - x.mean(dim=0)) / x.std(),
+        ),
+    ],
+    hints=(
+        "Which line makes the copy that the comment promises? Ask it: `z.data_ptr() == x.data_ptr()`.",
+        "`x[:]` is a view, so `z -= ...` writes to x. Either copy with `x.clone()`, or write `z = x - ...` without in-place operators.",
+        'fault = "x[:] is a view"; z = x - x.mean(dim=0); return z / z.std(dim=0)',
+    ),
+    passed="A function that writes to its argument announces it in torch with a name that ends in `_`, such as `x.add_`.",
+    lint={"delegation": "torch has no function for it; any arithmetic that leaves x alone will do"},
+)
+
+
+def _every_pair(prediction, target):
+    return ((prediction - target) ** 2).mean()
+
+
+silent_loss = Fix(
+    id="w01.silent_loss",
+    title="The loss that loves the mean",
+    minutes=8,
+    level=2,
+    needs=("w01.broadcast_shape",),
+    cases=[
+        Case("five examples", lambda draw: {"prediction": draw.normal(5, 1), "target": draw.normal(5)}),
+        Case("two examples", lambda draw: {"prediction": draw.normal(2, 1), "target": draw.normal(2)}),
+        Case("not contiguous", lambda draw: {"prediction": draw.strided(4, 1), "target": draw.strided(4)}),
+        Case(
+            "one example",
+            lambda draw: {"prediction": draw.normal(1, 1), "target": draw.normal(1)},
+            extreme=True,
+        ),
+    ],
+    oracle=lambda prediction, target: F.mse_loss(prediction[:, 0], target),
+    grads=("prediction", "target"),
+    rules=Rules(forbids=("mse_loss", "MSELoss")),
+    broken=_every_pair,
+    fault="(n, 1) against (n,)",
+    menu={
+        "(n, 1) against (n,)": "",
+        "no square root": "The mean squared error has no root; and with one, the perfect model would still lose.",
+        "mean for sum": "A mean is what the name says. A sum would be as wrong: what is it taken over?",
+    },
+    mistakes=[
+        Mistake(
+            "sum",
+            "The squares are added up now; the mean of them is wanted.",
+            lambda prediction, target: ((prediction[:, 0] - target) ** 2).sum(),
+        ),
+        Mistake(
+            "root",
+            "A root was taken: that is the root mean squared error. No root is asked for.",
+            lambda prediction, target: ((prediction[:, 0] - target) ** 2).mean().sqrt(),
+        ),
+        Mistake(
+            "not reduced",
+            "The squares are right, one per example. Their mean is wanted, one number.",
+            lambda prediction, target: (prediction[:, 0] - target) ** 2,
+        ),
+        Mistake(
+            "averaged too early",
+            "The differences are averaged before they are squared, so that errors of opposite sign cancel.",
+            lambda prediction, target: (prediction[:, 0] - target).mean() ** 2,
+        ),
+        Mistake(
+            "absolute",
+            "These are absolute differences; square them.",
+            lambda prediction, target: (prediction[:, 0] - target).abs().mean(),
+        ),
+        Mistake(
+            "table divided by n",
+            "The table of all pairs is still there, only its sum is divided by n. Bring both to the same shape first.",
+            lambda prediction, target: ((prediction - target) ** 2).sum() / len(target),
+        ),
+    ],
+    hints=(
+        "Print the shape of `prediction - target`.",
+        "Bring both to (n,): `prediction.squeeze(1)` or `prediction[:, 0]`. Or both to (n, 1): `target[:, None]`.",
+        'fault = "(n, 1) against (n,)"; return ((prediction.squeeze(1) - target) ** 2).mean()',
+    ),
+    passed="Write `squeeze(1)`, not `squeeze()`: without a number it removes every axis of size 1, the batch of one included.",
+)
+
+_GIGABYTE = 10**9
+
+
+def _accept_table(n):
+    if n != int(n) or n < 1:
+        return "a batch has a whole number of examples, at least one."
+    if 4 * n * n <= _GIGABYTE:
+        return f"for n = {int(n):,} the table takes {4 * int(n) ** 2:,} bytes: it still fits."
+    if 4 * (n - 1) ** 2 > _GIGABYTE:
+        return f"for n = {int(n):,} it is over, but already n = {int(n) - 1:,} is."
+    return None
+
+
+table = Measure(
+    id="w01.table",
+    title="What the table costs",
+    minutes=6,
+    level=2,
+    needs=("w01.silent_loss", "w01.expand"),
+    accept=_accept_table,
+    mistakes=[
+        Mistake(
+            "last that fits", "That is the largest n that still fits; the next one is asked for.", 15_811
+        ),
+        Mistake(
+            "elements",
+            "That many elements are a gigabyte only if each takes one byte; a float32 takes 4.",
+            31_623,
+            when=lambda n: abs(n - 31_623) <= 1,
+        ),
+        Mistake(
+            "eight bytes",
+            "That is the answer for float64; torch's default float32 takes 4 bytes.",
+            11_181,
+            when=lambda n: abs(n - 11_181) <= 1,
+        ),
+        Mistake(
+            "gibibyte",
+            "That is the answer for 2**30 bytes; a gigabyte is 10**9 here.",
+            16_385,
+            when=lambda n: 16_384 <= n <= 16_385,
+        ),
+        Mistake(
+            "a row, not a table",
+            "That is a row of n numbers. (n, 1) against (n,) makes n times n.",
+            250_000_001,
+            when=lambda n: abs(n - 250_000_000) <= 1,
+        ),
+    ],
+    hints=(
+        "Try `table_bytes(1000)` and `table_bytes(2000)`. How does the size grow?",
+        "It is 4 n² bytes. Look for the first n where that exceeds 10**9.",
+        "The square root of 10**9 / 4 is 15811.4.",
+    ),
+    passed="Costs that grow with the square of something are where memory goes: week 7 meets this table again as attention.",
+)
+
+
+def _truncated_shares(counts):
+    result = torch.zeros_like(counts)
+    for row in range(len(counts)):
+        result[row] = counts[row] / counts[row].sum()
+    return result
+
+
+shares = Fix(
+    id="w01.shares",
+    title="Everybody has nothing",
+    minutes=6,
+    level=2,
+    needs=("w01.dtypes",),
+    cases=[
+        Case("2 by 3", lambda draw: {"counts": np.array([[1, 3, 4], [2, 2, 1]])}),
+        Case("4 by 5", lambda draw: {"counts": draw.integers(0, 9, 4, 5) + 1}),
+        Case("transposed", lambda draw: {"counts": draw.integers(1, 20, 2, 3).T}),
+        Case("one row", lambda draw: {"counts": np.array([[7, 2, 6, 5]])}),
+        Case("all in one place", lambda draw: {"counts": np.array([[0, 5, 0], [3, 0, 0]])}, extreme=True),
+    ],
+    oracle=lambda counts: counts / counts.sum(1, keepdim=True),
+    broken=_truncated_shares,
+    fault="zeros_like makes int64",
+    menu={
+        "zeros_like makes int64": "",
+        "/ divides whole numbers": "`/` makes floats, also from whole numbers: print `counts[0] / counts[0].sum()`. It is lost later.",
+        "sums the wrong axis": "`counts[row].sum()` adds up one row, which is what is asked for.",
+    },
+    mistakes=[
+        Mistake(
+            "converted too late",
+            "The result is made of floats now, but they were cut off before: convert first, then divide.",
+            lambda counts: (counts // counts.sum(1, keepdim=True)).float(),
+        ),
+        Mistake(
+            "float64",
+            "The shares are float64: dividing whole numbers gives float32, and so should this.",
+            lambda counts: counts.double() / counts.sum(1, keepdim=True),
+        ),
+        Mistake(
+            "share of all",
+            "Each count is divided by the sum of the whole table; divide by the sum of its row.",
+            lambda counts: counts / counts.sum(),
+        ),
+        Mistake(
+            "share of the column",
+            "Each count is divided by the sum of its column.",
+            lambda counts: counts / counts.sum(0),
+        ),
+        Mistake(
+            "percent",
+            "These are percent; shares add up to 1.",
+            lambda counts: 100 * counts / counts.sum(1, keepdim=True),
+        ),
+    ],
+    hints=(
+        "Print `counts[0] / counts[0].sum()`, then look where it is put.",
+        "`torch.zeros_like(counts)` has the dtype of counts, int64; `result[row] = ...` cuts the shares off to fit.",
+        'fault = "zeros_like makes int64"; return counts / counts.sum(dim=1, keepdim=True)',
+    ),
+    passed="`torch.zeros_like(counts, dtype=torch.float32)` keeps the shape and changes the dtype, where you do need a place to write to.",
+    lint={"delegation": "one division is the answer; the exercise is to see where the floats got lost"},
+)
+
+
+def _lengths(x):
+    return x.float().square().sum(1, keepdim=True).sqrt()
+
+
+def _normalize(x):
+    """Divides by the length where there is one."""
+    lengths = _lengths(x)
+    return x / torch.where(lengths == 0, 1.0, lengths)
+
+
+def _normalize_no_zero(x):
+    return x / _lengths(x)
+
+
+def _normalize_in_place(x):
+    if not x.is_floating_point():
+        return _normalize(x)
+    x /= _lengths(x).clamp(min=1e-12)
+    return x
+
+
+def _normalize_like_input(x):
+    result = torch.zeros_like(x)
+    result[:] = _normalize(x)
+    return result
+
+
+def _normalize_tries_first(x):
+    """Adds the axis only when torch complains, and on a square matrix it does not."""
+    lengths = _lengths(x).squeeze(1)
+    lengths = torch.where(lengths == 0, 1.0, lengths)
+    try:
+        return x / lengths
+    except RuntimeError:
+        return x / lengths[:, None]
+
+
+def _normalize_columns(x):
+    return _normalize(x.T).T
+
+
+def _normalize_whole(x):
+    return x / x.float().norm().clamp(min=1e-12)
+
+
+def _normalize_without_sign(x):
+    return _normalize(x).abs()
+
+
+def _normalize_only_long_rows(x):
+    return x / _lengths(x).clamp(min=1.0)
+
+
+def _check_lengths(normalize_rows):
+    result = normalize_rows(torch.tensor([[3.0, 4.0, 0.0], [1.0, 2.0, 2.0]]))
+    assert torch.allclose(result.norm(dim=1), torch.ones(2))
+
+
+def _check_one_row(normalize_rows):
+    assert torch.allclose(normalize_rows(torch.tensor([[3.0, 4.0]])), torch.tensor([[0.6, 0.8]]))
+
+
+def _check_shape(normalize_rows):
+    x = torch.tensor([[3.0, 4.0, 12.0], [1.0, 2.0, 2.0]])
+    assert normalize_rows(x).shape == x.shape
+
+
+def _check_division(normalize_rows):
+    x = torch.tensor([[3.0, -4.0], [0.0, 0.5]])
+    assert torch.allclose(normalize_rows(x), torch.tensor([[0.6, -0.8], [0.0, 1.0]]))
+
+
+def _check_zero_row_is_one(normalize_rows):
+    x = torch.tensor([[3.0, -4.0, 0.0], [0.0, 0.0, 0.0]])
+    assert torch.allclose(normalize_rows(x).norm(dim=1), torch.ones(2))
+
+
+test_normalize = WriteTest(
+    id="w01.test_normalize",
+    title="Write the test",
+    minutes=12,
+    level=3,
+    needs=("w01.alias", "w01.silent_loss", "w01.shares"),
+    good=[_normalize, lambda x: F.normalize(x if x.is_floating_point() else x.float(), dim=1)],
+    bugs={
+        "columns": ("it divides each column by its length.", _normalize_columns),
+        "whole": ("it divides everything by one length, that of the whole matrix.", _normalize_whole),
+        "square": (
+            "on a square matrix it forgets `keepdim`; other shapes come out right.",
+            _normalize_tries_first,
+        ),
+        "sign": ("it loses the sign of negative numbers.", _normalize_without_sign),
+        "short": ("rows shorter than 1 stay as they are.", _normalize_only_long_rows),
+        "zero": ("a row of zeros becomes NaN.", _normalize_no_zero),
+        "in place": ("it changes its input.", _normalize_in_place),
+        "whole numbers": ("whole numbers come out as whole numbers, cut off to 0.", _normalize_like_input),
+    },
+    mistakes=[
+        Mistake(
+            "only the shape",
+            "The test looks at the shape only, and most wrong answers have the right shape. Compare values.",
+            _check_shape,
+        ),
+        Mistake(
+            "only the lengths",
+            "The test looks at the lengths of the rows. Many wrong rows have length 1: compare the values with ones you worked out.",
+            _check_lengths,
+        ),
+        Mistake(
+            "one row",
+            "With a single row, one length for the whole matrix and one for each row are the same. Use several rows.",
+            _check_one_row,
+        ),
+        Mistake(
+            "zero row of length 1",
+            "The test wants a row of zeros to get length 1. It stays a row of zeros.",
+            _check_zero_row_is_one,
+        ),
+        Mistake(
+            "division only",
+            "The division is tested well. Three lines of the specification are not: zeros, whole numbers, and x left as it was.",
+            _check_division,
+        ),
+    ],
+    hints=(
+        "Start with a matrix of two rows whose lengths you know, such as [3, -4] and [0, 0.5], and compare the values.",
+        "Six inputs to think of: square, not square, negative, shorter than 1, zeros, whole numbers. And a clone of x to compare x with.",
+        "before = x.clone(); y = normalize_rows(x); assert torch.equal(x, before); assert torch.allclose(y, ...)",
+    ),
+    passed="Each input of your test is there because of a bug it can see. That is what test data is for.",
 )
