@@ -11,6 +11,7 @@ answer = Implement(
     engine="python",
     cases=[Case("the only case", lambda draw: {})],
     oracle=lambda: 42,
+    reference="the page",
     mistakes=[
         Mistake(
             "printed",
