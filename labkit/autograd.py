@@ -572,3 +572,4 @@ def _call_plugged(name: str, inputs: Sequence[Any], params: dict[str, Any]) -> A
 
 # The two modules need each other: each imports the other last, when its own names exist.
 from labkit.tensor import Tensor  # noqa: E402
+from labkit.gradcheck import gradcheck as gradcheck  # noqa: E402

@@ -61,16 +61,17 @@ from labkit.tensor import Size, Tensor, tensor
 
 float, double, half, long, int = float32, float64, float16, int64, int32
 
-globals().update({name: getattr(ops, name) for name in ops.FUNCTIONS})
+globals().update(ops.FUNCTIONS)
 
-__all__ = (
-    """
-    arange as_tensor bernoulli bfloat16 bool double e empty empty_like enable_grad eye float float16 float32
-    float64 from_numpy from_torch full full_like Generator get_default_dtype get_rng_state half inf
-    inference_mode int int16 int32 int64 int8 is_grad_enabled linspace long manual_seed meshgrid multinomial
-    nan no_grad normal NotSupported ones ones_like pi plug rand rand_like randint randn randn_like randperm
-    set_default_dtype set_grad_enabled set_rng_state ShapeError Size Tensor tensor tril_indices triu_indices
-    uint8 use_kernels watch_ops zeros zeros_like
-""".split()
-    + ops.FUNCTIONS
-)
+# fmt: off
+__all__ = [  # noqa: RUF022 (by kind)
+    "Tensor", "Size", "tensor", "as_tensor", "from_numpy", "from_torch", "Generator", "manual_seed", "get_rng_state",
+    "set_rng_state", "arange", "bernoulli", "empty", "empty_like", "eye", "full", "full_like", "linspace", "meshgrid",
+    "multinomial", "normal", "ones", "ones_like", "rand", "rand_like", "randint", "randn", "randn_like", "randperm",
+    "tril_indices", "triu_indices", "zeros", "zeros_like",
+    "float16", "bfloat16", "float32", "float64", "uint8", "int8", "int16", "int32", "int64", "bool", "float", "double",
+    "half", "long", "int", "get_default_dtype", "set_default_dtype", "e", "inf", "nan", "pi",
+    "no_grad", "enable_grad", "inference_mode", "set_grad_enabled", "is_grad_enabled", "use_kernels", "watch_ops", "plug",
+    "NotSupported", "ShapeError",
+    *ops.FUNCTIONS,
+]
