@@ -38,16 +38,17 @@ CORE["where"] = lambda input, condition, other: labkit.where(condition, input, o
 CORE["__getitem__"] = Tensor.__getitem__
 
 _FUNCTIONAL_SAME_NAME = """
-    adaptive_avg_pool2d avg_pool2d batch_norm binary_cross_entropy_with_logits conv1d conv2d conv_transpose2d
-    cosine_similarity cross_entropy elu gelu group_norm huber_loss interpolate/area interpolate/bicubic
-    interpolate/bilinear interpolate/linear interpolate/nearest interpolate/nearest-exact interpolate/trilinear kl_div
-    l1_loss layer_norm leaky_relu linear logsigmoid max_pool2d mse_loss nll_loss normalize pad/circular pad/constant
-    pad/reflect pad/replicate pad/replicate_negative relu rms_norm silu smooth_l1_loss softplus unfold
+    adaptive_avg_pool2d avg_pool2d batch_norm binary_cross_entropy_with_logits conv1d conv2d
+    conv_transpose2d cosine_similarity cross_entropy elu gelu group_norm huber_loss interpolate/area
+    interpolate/bicubic interpolate/bilinear interpolate/linear interpolate/nearest
+    interpolate/nearest-exact interpolate/trilinear kl_div l1_loss layer_norm leaky_relu linear
+    logsigmoid max_pool2d mse_loss nll_loss normalize pad/circular pad/constant pad/reflect
+    pad/replicate pad/replicate_negative relu rms_norm silu smooth_l1_loss softplus unfold
 """.split()
 
 
 def _on_torchs_draw(function, torch_mask):
-    """`function` with dropout that keeps what torch keeps; the database seeds torch with 42 before each call."""
+    """`function`, with dropout that keeps what torch keeps; the database seeds each call of torch with 42."""
 
     def call(*args, **kwargs):
         with torch.random.fork_rng():
