@@ -286,6 +286,14 @@ def test_embedding_adds_repeated_rows_and_skips_padding():
     )
 
 
+@pytest.mark.parametrize("index", [np.array(3), whole(4, 5), whole(6, 2, 3)])
+@pytest.mark.parametrize("classes", [-1, 7])
+def test_one_hot_equals_torch(index, classes):
+    ours, theirs = F.one_hot(labkit.tensor(index), classes), TF.one_hot(torch.tensor(index), classes)
+    assert ours.dtype == labkit.int64
+    np.testing.assert_array_equal(ours.data, theirs.numpy())
+
+
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("align_corners", [False, True])
 @pytest.mark.parametrize("size", [(3, 11), (1, 1), (10, 4)])
