@@ -13,34 +13,34 @@ if TYPE_CHECKING:
 
 
 @op
-def _rnn(k, x, h0, w_ih, w_hh, b_ih, b_hh, *, nonlinearity):
+def _rnn(k, x, h0, w_ih, w_hh, b_ih, b_hh, *, nonlinearity, need):
     """h = f(w_ih x + b_ih + w_hh h + b_hh) at every step."""
     y = k.rnn(x, h0, w_ih, w_hh, b_ih, b_hh, nonlinearity)
 
     def backward(g):
-        gx, gh0, gw_ih, gw_hh, gb = k.rnn_grad(g, x, h0, w_ih, w_hh, y, nonlinearity)
+        gx, gh0, gw_ih, gw_hh, gb = k.rnn_grad(g, x, h0, w_ih, w_hh, y, nonlinearity, need[0])
         return gx, gh0, gw_ih, gw_hh, gb, gb
 
     return y, backward
 
 
 @op
-def _lstm(k, x, h0, c0, w_ih, w_hh, b_ih, b_hh):
+def _lstm(k, x, h0, c0, w_ih, w_hh, b_ih, b_hh, *, need):
     """c = f c + i g, h = o tanh(c) at every step."""
     y, c, gates = k.lstm(x, h0, c0, w_ih, w_hh, b_ih, b_hh)
 
     def backward(gy, gc):
-        gx, gh0, gc0, gw_ih, gw_hh, gb = k.lstm_grad(gy, gc, x, h0, c0, w_ih, w_hh, y, c, gates)
+        gx, gh0, gc0, gw_ih, gw_hh, gb = k.lstm_grad(gy, gc, x, h0, c0, w_ih, w_hh, y, c, gates, need[0])
         return gx, gh0, gc0, gw_ih, gw_hh, gb, gb
 
     return (y, c), backward
 
 
 @op
-def _gru(k, x, h0, w_ih, w_hh, b_ih, b_hh):
+def _gru(k, x, h0, w_ih, w_hh, b_ih, b_hh, *, need):
     """h = (1 - z) n + z h with n = tanh(x_n + r h_n) at every step."""
     y, gates, m = k.gru(x, h0, w_ih, w_hh, b_ih, b_hh)
-    return y, lambda g: k.gru_grad(g, x, h0, w_ih, w_hh, y, gates, m)
+    return y, lambda g: k.gru_grad(g, x, h0, w_ih, w_hh, y, gates, m, need[0])
 
 
 # composed

@@ -95,14 +95,14 @@ def recurrent_cases(gates):
 def lstm_grad_cases(reference):
     for x, h0, c0, w_ih, w_hh, b_ih, b_hh in recurrent_cases(4):
         y, c, gates = reference.lstm(x, h0, c0, w_ih, w_hh, b_ih, b_hh)
-        yield normal(*y.shape), normal(*c.shape), x, h0, c0, w_ih, w_hh, y, c, gates
-        yield normal(*y.shape), None, x, h0, c0, w_ih, w_hh, y, c, gates
+        yield normal(*y.shape), normal(*c.shape), x, h0, c0, w_ih, w_hh, y, c, gates, True
+        yield normal(*y.shape), None, x, h0, c0, w_ih, w_hh, y, c, gates, True
 
 
 def gru_grad_cases(reference):
     for x, h0, _, w_ih, w_hh, b_ih, b_hh in recurrent_cases(3):
         y, gates, m = reference.gru(x, h0, w_ih, w_hh, b_ih, b_hh)
-        yield normal(*y.shape), x, h0, w_ih, w_hh, y, gates, m
+        yield normal(*y.shape), x, h0, w_ih, w_hh, y, gates, m, True
 
 
 def attention_cases():

@@ -15,29 +15,32 @@ from labkit.kernels.numba.scalar import ONE
 from labkit.kernels.numpy.recurrent import _flat_grads, _inputs, _previous
 
 
+@kernel(grain=None)
+def _add_sigmoid(x, a):
+    for j in range(x.size):
+        x[j] = scalar.sigmoid(x[j] + a[j])
+
+
+@kernel(grain=None)
+def _add_tanh(x, a):
+    for j in range(x.size):
+        x[j] = scalar.tanh(x[j] + a[j])
+
+
 @kernel()
 def _lstm_cell(gates, a, c_prev, c, h):
     """gates += a, then in place  i, f, o = sigmoid, g = tanh;  c = f * c_prev + i * g;  h = o * tanh(c)"""
     H = c.shape[1]
     for n in prange(c.shape[0]):
         gate, add, old, new, out = gates[n], a[n], c_prev[n], c[n], h[n]
-        _add_activate(gate, add, 2 * H, 3 * H)
         i, f, g, o = gate[:H], gate[H : 2 * H], gate[2 * H : 3 * H], gate[3 * H :]
+        _add_sigmoid(gate[: 2 * H], add)
+        _add_tanh(g, add[2 * H :])
+        _add_sigmoid(o, add[3 * H :])
         for j in range(H):
             new[j] = f[j] * old[j] + i[j] * g[j]
         for j in range(H):
             out[j] = o[j] * scalar.tanh(new[j])
-
-
-@kernel(grain=None)
-def _add_activate(gate, add, start, stop):
-    """gate = sigmoid(gate + add), with tanh instead from start to stop"""
-    for j in range(start):
-        gate[j] = scalar.sigmoid(gate[j] + add[j])
-    for j in range(start, stop):
-        gate[j] = scalar.tanh(gate[j] + add[j])
-    for j in range(stop, gate.size):
-        gate[j] = scalar.sigmoid(gate[j] + add[j])
 
 
 @kernel()
@@ -49,9 +52,11 @@ def _lstm_cell_grad(ga, gh, gcell, gates, c_prev, c):
         i, f, g, o = gate[:H], gate[H : 2 * H], gate[2 * H : 3 * H], gate[3 * H :]
         gi, gf, gg, go = ga[n, :H], ga[n, H : 2 * H], ga[n, 2 * H : 3 * H], ga[n, 3 * H :]
         for j in range(H):
-            t = scalar.tanh(new[j])
-            go[j] = g_h[j] * t * o[j] * (ONE - o[j])
-            g_c[j] += g_h[j] * o[j] * (ONE - t * t)
+            go[j] = scalar.tanh(new[j])
+        for j in range(H):
+            g_c[j] += g_h[j] * o[j] * (ONE - go[j] * go[j])
+        for j in range(H):
+            go[j] *= g_h[j] * o[j] * (ONE - o[j])
         for j in range(H):
             gi[j] = g_c[j] * g[j] * i[j] * (ONE - i[j])
         for j in range(H):
@@ -70,7 +75,7 @@ def _gru_cell(gates, a, h_prev, m, h):
         gate, add, old, mid, out = gates[k], a[k], h_prev[k], m[k], h[k]
         r, z, n = gate[:H], gate[H : 2 * H], gate[2 * H :]
         mid[:] = add[2 * H :]
-        _add_activate(gate[: 2 * H], add, 2 * H, 2 * H)
+        _add_sigmoid(gate[: 2 * H], add)
         for j in range(H):
             n[j] = scalar.tanh(n[j] + r[j] * mid[j])
         for j in range(H):
@@ -112,7 +117,7 @@ def lstm(x, h0, c0, w_ih, w_hh, b_ih, b_hh):  # -> y (T, N, H), c (T, N, H), gat
 
 
 @fast
-def lstm_grad(gy, gc, x, h0, c0, w_ih, w_hh, y, c, gates):  # -> gx, gh0, gc0, gw_ih, gw_hh, gb
+def lstm_grad(gy, gc, x, h0, c0, w_ih, w_hh, y, c, gates, need_x):  # -> gx, gh0, gc0, gw_ih, gw_hh, gb
     ga, gh, gcell = np.empty_like(gates), np.zeros_like(h0), np.zeros_like(c0)
     for t in reversed(range(len(x))):
         if gy is not None:
@@ -121,7 +126,7 @@ def lstm_grad(gy, gc, x, h0, c0, w_ih, w_hh, y, c, gates):  # -> gx, gh0, gc0, g
             gcell += gc[t]
         _lstm_cell_grad(ga[t], gh, gcell, gates[t], c[t - 1] if t else c0, c[t])
         np.matmul(ga[t], w_hh, out=gh)
-    gx, gw_ih, gw_hh, gb, _ = _flat_grads(ga, ga, x, _previous(h0, y), w_ih)
+    gx, gw_ih, gw_hh, gb, _ = _flat_grads(ga, ga, x, _previous(h0, y), w_ih, need_x)
     return gx, gh, gcell, gw_ih, gw_hh, gb
 
 
@@ -141,12 +146,12 @@ def gru(x, h0, w_ih, w_hh, b_ih, b_hh):  # -> y (T, N, H), gates r z n (T, N, 3H
 
 
 @fast
-def gru_grad(gy, x, h0, w_ih, w_hh, y, gates, m):  # -> gx, gh0, gw_ih, gw_hh, gb_ih, gb_hh
+def gru_grad(gy, x, h0, w_ih, w_hh, y, gates, m, need_x):  # -> gx, gh0, gw_ih, gw_hh, gb_ih, gb_hh
     ga, gr, gh = np.empty_like(gates), np.empty_like(gates), np.zeros_like(h0)
     h_prev = _previous(h0, y)
     for t in reversed(range(len(x))):
         gh += gy[t]
         _gru_cell_grad(ga[t], gr[t], gh, gates[t], m[t], h_prev[t])
         gh += gr[t] @ w_hh
-    gx, gw_ih, gw_hh, gb_ih, gb_hh = _flat_grads(ga, gr, x, h_prev, w_ih)
+    gx, gw_ih, gw_hh, gb_ih, gb_hh = _flat_grads(ga, gr, x, h_prev, w_ih, need_x)
     return gx, gh, gw_ih, gw_hh, gb_ih, gb_hh

@@ -17,9 +17,9 @@ def _inputs(x, w_ih, b):  # (T, N, I) (K*H, I) -> (T, N, K*H)
     return y if b is None else y + b
 
 
-def _flat_grads(ga, gr, x, h_prev, w_ih):  # ga, gr: input and recurrent side, (T, N, K*H)
+def _flat_grads(ga, gr, x, h_prev, w_ih, need_x):  # ga, gr: input and recurrent side, (T, N, K*H)
     ga2, gr2 = ga.reshape(-1, ga.shape[2]), gr.reshape(-1, gr.shape[2])
-    gx = (ga2 @ w_ih).reshape(x.shape)
+    gx = (ga2 @ w_ih).reshape(x.shape) if need_x else None  # data rarely wants a gradient
     gw_ih, gw_hh = ga2.T @ x.reshape(-1, x.shape[2]), gr2.T @ h_prev.reshape(-1, h_prev.shape[2])
     return gx, gw_ih, gw_hh, ga2.sum(0), gr2.sum(0)
 
@@ -37,13 +37,13 @@ def rnn(x, h0, w_ih, w_hh, b_ih, b_hh, nonlinearity):  # -> y (T, N, H)
     return y
 
 
-def rnn_grad(g, x, h0, w_ih, w_hh, y, nonlinearity):  # -> gx, gh0, gw_ih, gw_hh, gb
+def rnn_grad(g, x, h0, w_ih, w_hh, y, nonlinearity, need_x):  # -> gx, gh0, gw_ih, gw_hh, gb
     ga, gh = np.empty_like(g), np.zeros_like(h0)
     for t in reversed(range(len(g))):
         gh = gh + g[t]
         ga[t] = gh * (1 - y[t] * y[t]) if nonlinearity == "tanh" else gh * (y[t] > 0)
         gh = ga[t] @ w_hh
-    gx, gw_ih, gw_hh, gb, _ = _flat_grads(ga, ga, x, _previous(h0, y), w_ih)
+    gx, gw_ih, gw_hh, gb, _ = _flat_grads(ga, ga, x, _previous(h0, y), w_ih, need_x)
     return gx, gh, gw_ih, gw_hh, gb
 
 
@@ -61,7 +61,7 @@ def lstm(x, h0, c0, w_ih, w_hh, b_ih, b_hh):  # -> y (T, N, H), c (T, N, H), gat
     return y, c, gates
 
 
-def lstm_grad(gy, gc, x, h0, c0, w_ih, w_hh, y, c, gates):  # -> gx, gh0, gc0, gw_ih, gw_hh, gb
+def lstm_grad(gy, gc, x, h0, c0, w_ih, w_hh, y, c, gates, need_x):  # -> gx, gh0, gc0, gw_ih, gw_hh, gb
     """`gy` and `gc` are the gradients of all hidden and all cell states; either may be None."""
     ga, gh, gcell = np.empty_like(gates), np.zeros_like(h0), np.zeros_like(c0)
     c_prev = _previous(c0, c)
@@ -74,7 +74,7 @@ def lstm_grad(gy, gc, x, h0, c0, w_ih, w_hh, y, c, gates):  # -> gx, gh0, gc0, g
         ga[t] = np.concatenate((gi * i * (1 - i), gf * f * (1 - f), gg * (1 - g * g), go * o * (1 - o)), 1)
         gcell = gcell * f
         gh = ga[t] @ w_hh
-    gx, gw_ih, gw_hh, gb, _ = _flat_grads(ga, ga, x, _previous(h0, y), w_ih)
+    gx, gw_ih, gw_hh, gb, _ = _flat_grads(ga, ga, x, _previous(h0, y), w_ih, need_x)
     return gx, gh, gcell, gw_ih, gw_hh, gb
 
 
@@ -94,7 +94,7 @@ def gru(x, h0, w_ih, w_hh, b_ih, b_hh):  # -> y (T, N, H), gates r z n (T, N, 3H
     return y, gates, m
 
 
-def gru_grad(gy, x, h0, w_ih, w_hh, y, gates, m):  # -> gx, gh0, gw_ih, gw_hh, gb_ih, gb_hh
+def gru_grad(gy, x, h0, w_ih, w_hh, y, gates, m, need_x):  # -> gx, gh0, gw_ih, gw_hh, gb_ih, gb_hh
     ga, gr, gh = np.empty_like(gates), np.empty_like(gates), np.zeros_like(h0)
     h_prev = _previous(h0, y)
     for t in reversed(range(len(x))):
@@ -105,5 +105,5 @@ def gru_grad(gy, x, h0, w_ih, w_hh, y, gates, m):  # -> gx, gh0, gw_ih, gw_hh, g
         g_r = gn * m[t] * r * (1 - r)
         ga[t], gr[t] = np.concatenate((g_r, gz, gn), 1), np.concatenate((g_r, gz, gn * r), 1)
         gh = gh * z + gr[t] @ w_hh
-    gx, gw_ih, gw_hh, gb_ih, gb_hh = _flat_grads(ga, gr, x, h_prev, w_ih)
+    gx, gw_ih, gw_hh, gb_ih, gb_hh = _flat_grads(ga, gr, x, h_prev, w_ih, need_x)
     return gx, gh, gw_ih, gw_hh, gb_ih, gb_hh
