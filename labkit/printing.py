@@ -20,6 +20,7 @@ def text_of(tensor: Any) -> str:
         max_line_width=80,
         formatter={"all": _formatter(_shown(data, edge))},
     )
+    body = body.replace(", ..., ", ",  ..., ")
     notes = []
     if data.size == 0 and data.ndim > 1:
         notes.append(f"size={tuple(tensor.shape)}")
@@ -47,17 +48,12 @@ def _formatter(shown: Any) -> Any:
     if shown.dtype.kind != "f":
         width = max((len(str(v)) for v in shown.tolist()), default=0)
         return lambda v: str(v).rjust(width)
-    finite = np.abs(shown[np.isfinite(shown) & (shown != 0)].astype(np.float64))
-    low, high = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
+    finite = shown[np.isfinite(shown) & (shown != 0)].astype(np.float64)
+    low, high = (np.abs(finite).min(), np.abs(finite).max()) if finite.size else (1.0, 1.0)
     whole = bool(np.all(finite == np.ceil(finite)))
-    if finite.size and (high / low > 1e3 or high > 1e8 or (low < 1e-4 and not whole)):
-        pattern = "{:.4e}" if not whole or high > 1e8 else "{:.0f}."
+    if high / low > 1e3 or high > 1e8 or (low < 1e-4 and not whole):
+        pattern = "{:.4e}"
     else:
         pattern = "{:.0f}." if whole else "{:.4f}"
-    texts = {v: _one(pattern, v) for v in shown.tolist()}
-    width = max((len(t) for t in texts.values()), default=0)
-    return lambda v: _one(pattern, v).rjust(width)
-
-
-def _one(pattern: str, value: float) -> str:
-    return pattern.format(value) if np.isfinite(value) else str(float(value))
+    width = max((len(pattern.format(v)) for v in finite.tolist()), default=0)
+    return lambda v: (pattern.format(v) if np.isfinite(v) else str(float(v))).rjust(width)

@@ -453,6 +453,8 @@ def as_index(index: Any) -> Any:
         return int(index.data) if index.ndim == 0 and index.dtype != dtypes.bool_ else index.data
     if isinstance(index, (list, range)):
         return np.asarray(index, dtype=None if len(index) else np.int64)
+    if isinstance(index, np.integer):
+        return int(index)
     if isinstance(index, slice) and index.step is not None and index.step < 1:
         raise ValueError(f"a slice cannot have step {index.step}. Use flip() to go backward.")
     return index

@@ -133,6 +133,10 @@ def einsum(equation, *operands):
     for i, x in enumerate(operands):
         terms[i], operands[i] = _one_of_each(equation, terms[i], x, dots)
     output = output.replace("...", "".join(dots))
+    size: dict[str, int] = {}
+    for c, n in ((c, n) for t, x in zip(terms, operands, strict=True) for c, n in zip(t, x.shape, strict=True)):
+        if n != 1 and size.setdefault(c, n) != n:
+            raise ShapeError(f"einsum(): {c!r} in {equation!r} stands for sizes {size[c]} and {n}")
     for c in output:
         if not any(c in t for t in terms):
             raise ValueError(f"einsum(): {c!r} in the output of {equation!r} is in no input")

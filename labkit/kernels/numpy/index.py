@@ -4,7 +4,10 @@ import numpy as np
 
 
 def getitem(x, index):  # a view for integers and slices, new memory for arrays
-    return x[index]
+    parts = index if isinstance(index, tuple) else (index,)
+    if all(isinstance(i, int) for i in parts):  # the dots make a 0-d view where NumPy would copy the number
+        parts = (*parts, ...)
+    return x[parts]
 
 
 def getitem_grad(g, shape, index, repeats):  # repeats: can one element have been picked twice?
