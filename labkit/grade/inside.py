@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
+
+from labkit.grade.check import check as check  # kept before any cell can put another in its place
 
 GIB = 2**30
 
 
 def prepare() -> None:
-    """Limit the memory, and keep `exit()` in a cell from ending the process."""
+    """Limit the memory, and tell IPython that this is no ordinary session."""
     limit_memory()
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
-    if shell is not None:
-        shell.ask_exit = lambda: None
+    if shell is None:
+        return
+    shell.ask_exit = lambda: None  # `exit()` in a cell does not end the process
+    shell.InteractiveTB.set_mode("Minimal")  # drawing the traceback of an endless recursion takes seconds
+    streams = sys.stdout, sys.stderr
+
+    def put_streams_back(_: Any) -> None:
+        sys.stdout, sys.stderr = streams
+
+    shell.events.register("post_run_cell", put_streams_back)
 
 
 def limit_memory() -> None:

@@ -40,7 +40,7 @@ class KernelSession:
                     record = content["data"].get(RECORD_MIME, record)
             if not messages and not self.kernel.is_alive():
                 return Ran(ended="died")
-            if time.monotonic() > deadline and not idle:
+            if time.monotonic() > deadline:
                 return Ran(ended="slow")
         return Ran(record, _error_of(reply))
 

@@ -20,7 +20,7 @@ from labkit.grade.steps import Step
 from labkit.grade.verdict import Verdict
 
 PREPARE = "from labkit.grade.inside import prepare\nprepare()\ndel prepare"
-FRESH_CHECK = "from labkit.grade.check import check\n"
+FRESH_CHECK = "from labkit.grade.inside import check\n"
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,6 @@ printed as a line of JSON, for the process that writes the report.
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -17,10 +15,8 @@ from nbval.plugin import IPyNbCell, IPyNbFile
 
 from labkit.grade.kernel import KernelSession
 from labkit.grade.papers import step
+from labkit.grade.pytests import tell
 from labkit.grade.steps import Grading
-from labkit.grade.verdict import Verdict
-
-PREFIX = "LABKIT "
 
 
 class NotPassed(Exception):
@@ -61,7 +57,7 @@ class GradedCell(IPyNbCell):
     def runtest(self) -> None:
         verdict = self.parent.grading.do(step(self.cell))
         if verdict is not None:
-            _tell(self.parent.path.stem, verdict)
+            tell(paper=self.parent.path.stem, **verdict.record())
             if not verdict.passed:
                 raise NotPassed(verdict.text())
 
@@ -78,8 +74,3 @@ def pytest_collect_file(file_path: Any, parent: Any) -> Generator[None, list[Any
         GradedFile.from_parent(parent, path=file_path) if isinstance(item, IPyNbFile) else item
         for item in found
     ]
-
-
-def _tell(paper: str, verdict: Verdict) -> None:
-    line = json.dumps({"paper": paper, **verdict.record()})
-    print(f"\n{PREFIX}{line}", file=sys.__stdout__, flush=True)

@@ -28,7 +28,7 @@ exercises.all_exercises()
 
 
 def serve(pipe: Connection, folder: str, environment: dict[str, str]) -> None:
-    """Run cells until the pipe closes: a message is a source and its time limit, the answer what came of it."""
+    """Run cells until the pipe closes: a message is a source and its time limit, the answer its outcome."""
     os.environ.update(environment)
     os.environ |= {"LABKIT_LANE": "watch", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
     os.chdir(folder)
@@ -60,11 +60,17 @@ def _be_silent() -> None:
     sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))
 
 
-def _new_shell() -> InteractiveShell:
-    """IPython without history: magics, display and top-level await work as in a notebook."""
+class Shell(InteractiveShell):
+    """IPython as cells know it from a kernel: magics, display and top-level await work."""
+
+    def enable_gui(self, gui: str | None = None) -> None:
+        """`%matplotlib inline` asks for this; there is no window to open."""
+
+
+def _new_shell() -> Shell:
     config = Config()
     config.HistoryManager.enabled = False
-    shell = InteractiveShell.instance(config=config)
+    shell = Shell.instance(config=config)
     sys.modules["__main__"] = shell.user_module
     return shell
 

@@ -1,0 +1,23 @@
+"""Grade notebooks in the warm lane and print the records: `run_forked.py LESSON.py NOTEBOOK...`.
+
+A process of its own, because the fork server remembers the exercises it was started with.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from labkit.book import course
+from labkit.grade import fork
+from labkit.grade.papers import paper
+
+
+def main(source: Path, notebooks: list[Path]) -> None:
+    lesson = course.read_lesson(source.parents[2], source)
+    for path in notebooks:
+        verdicts = fork.grade_paper(paper(lesson, path, shortcut=False))
+        print(json.dumps([verdict.record() for verdict in verdicts.values()]), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]])
