@@ -63,29 +63,22 @@ def build(
 ) -> list[Path]:
     """Write what changed and return those files; with `check_only`, write nothing and return what is stale.
 
-    `force` runs every solution again. Raises `LessonError` for bad sources, `BuildError` for solutions.
+    `force` runs every solution again. Raises `LessonError` for bad sources, and `BuildError` at the end for
+    all solutions that failed; their files stay as they were.
     """
     if check_only:
         return stale(root, week, known)
-    written, failures = [], []
+    written, failures = list[Path](), list[str]()
     lessons = read_course(root, week, known)
     for number, lesson in enumerate(lessons, 1):
         prefix = f"[{number}/{len(lessons)}] {lesson.path.parent.name}/{lesson.path.stem}"
-        learner = learner_path(root, lesson)
-        _keep_work(root, learner, say)
-        changed = [learner] if write(learner, learner_notebook(lesson, __version__)) else []
-        path = solution_path(root, lesson)
-        nb, fresh = _with_stored_outputs(solution_notebook(lesson, __version__), path)
-        if execute and (force or not fresh):
-            say(f"{prefix}: running")
-            try:
-                run(nb, path)
-            except BuildError as error:
-                failures.append(str(error))
-                continue
-        changed += [path] if write(path, nb) else []
-        written += changed
+        try:
+            changed = _build_lesson(root, lesson, execute, force, prefix, say)
+        except BuildError as error:
+            failures.append(str(error))
+            continue
         say(f"{prefix}: {'written' if changed else 'unchanged'}")
+        written += changed
     for path, text in _instructor_pages(root, lessons).items():
         written += [path] if write_text(path, text) else []
     for path in _orphans(root, week):
@@ -95,6 +88,20 @@ def build(
     if failures:
         raise BuildError("\n".join(failures))
     return written
+
+
+def _build_lesson(
+    root: Path, lesson: Lesson, execute: bool, force: bool, prefix: str, say: Say
+) -> list[Path]:
+    path = solution_path(root, lesson)
+    nb, fresh = _with_stored_outputs(solution_notebook(lesson, __version__), path)
+    if execute and (force or not fresh):
+        say(f"{prefix}: running")
+        run(nb, path)
+    learner = learner_path(root, lesson)
+    _keep_work(root, learner, say)
+    pairs = [(learner, learner_notebook(lesson, __version__)), (path, nb)]
+    return [path for path, nb in pairs if write(path, nb)]
 
 
 def stale(root: Path, week: int | None = None, known: Collection[str] | None = None) -> list[Path]:

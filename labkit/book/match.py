@@ -94,7 +94,8 @@ def _homes(parts: list[Part]) -> dict[str, Part]:
 
 def _is_mere_copy(part: Part, released: Cell) -> bool:
     """An unchanged copy, when the cell itself is gone."""
-    return not part.changed_from(released) and part.cells[0].get("id") not in (None, released["id"])
+    ids = [cell.get("id") for cell in part.cells]
+    return not part.changed_from(released) and None not in ids and released["id"] not in ids
 
 
 def _is_beheaded(part: Part, released: Cell) -> bool:
