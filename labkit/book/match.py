@@ -65,7 +65,8 @@ def unmerge(parts: list[Part], released: Released, log: list[str]) -> list[Part]
     """Take merged cells apart: look for each missing cell in the changed text where it should be."""
     order, home = list(released), _homes(parts)
     absent = {key for key in order if key not in home or _is_mere_copy(home[key], released[key])}
-    missing = absent | {key for key, part in home.items() if _is_beheaded(part, released[key])}
+    answers = choose(parts, released)
+    missing = absent | {key for key, part in answers.items() if _is_beheaded(part, released[key])}
     for key in (key for key in reversed(order) if key in missing):
         for index, part in enumerate(parts):
             if part.key is None:  # a cell of their own may hold an answer that has no cell, but not move down
