@@ -7,7 +7,8 @@ the public function (`@fast`) that allocates the output and calls the loop.
 import functools
 import importlib
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,32 +45,48 @@ def scalar(fn: Callable) -> Callable:
     )
 
 
-class kernel:
-    """A loop over arrays, compiled twice: with `prange` as a plain loop, and spread over threads.
+_always: str | None = None
 
-    A parallel region costs some ten microseconds, so it is used when the first argument has `grain` elements or more.
-    `error_model="numpy"` matters most: Python's check for a zero divisor is a branch that stops vectorization.
+
+@contextmanager
+def always(choice: str) -> Iterator[None]:
+    """Run every loop "serial" or "parallel", whatever its size: for compiling both, and for tests."""
+    global _always
+    before, _always = _always, choice
+    try:
+        yield
+    finally:
+        _always = before
+
+
+def kernel(grain: int | None = 40_000) -> Callable:
+    """Compile a loop over arrays twice: with `prange` as a plain loop, and spread over threads.
+
+    A parallel region costs some ten microseconds, so it is used when the first argument has `grain` elements
+    or more; with `grain=None` there is only the plain loop (for the parts that other kernels call). Of the
+    options, `error_model="numpy"` matters most: Python's check for a zero divisor is a branch, and a loop with
+    such a branch is not vectorized.
     """
+    options = {"fastmath": _FASTMATH, "error_model": "numpy", "cache": True, "nogil": True}
 
-    def __init__(self, grain: int | None = 40_000) -> None:
-        self.grain = grain
-
-    def __call__(self, fn: Callable) -> Callable:
-        options = {"fastmath": _FASTMATH, "error_model": "numpy", "cache": True, "nogil": True}
+    def compiled(fn: Callable) -> Callable:
         serial = numba.njit(fn, **options)
-        if self.grain is None:
+        if grain is None:
             return serial
         # The disk cache tells kernels apart by name and line only, so the second one needs a name of its own.
         twin = types.FunctionType(fn.__code__, fn.__globals__, fn.__name__ + "_parallel", fn.__defaults__)
         twin.__qualname__ = twin.__name__
-        parallel, grain = numba.njit(twin, parallel=True, **options), self.grain
+        parallel = numba.njit(twin, parallel=True, **options)
 
         @functools.wraps(fn)
         def run(first: np.ndarray, *rest: Any) -> Any:
-            return (parallel if first.size >= grain and threads.count() > 1 else serial)(first, *rest)
+            large = first.size >= grain and threads.count() > 1 if _always is None else _always == "parallel"
+            return (parallel if large else serial)(first, *rest)
 
         run.serial, run.parallel = serial, parallel  # type: ignore[attr-defined]
         return run
+
+    return compiled
 
 
 def fast(fn: Callable | None = None, *, strided: bool = False) -> Callable:
