@@ -50,6 +50,11 @@ class Tensor:
     if TYPE_CHECKING:  # the methods bound by labkit.ops
 
         def __getattr__(self, name: str) -> Any: ...
+        def _operator(self, other: Any) -> "Tensor": ...
+        def __neg__(self) -> "Tensor": ...
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _operator
+        __pow__ = __rpow__ = __matmul__ = __and__ = __or__ = __lt__ = __le__ = __gt__ = __ge__ = _operator
 
     # ---- what it is ----
 
