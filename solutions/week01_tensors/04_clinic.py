@@ -2,11 +2,13 @@
 # # Week 1 · 04 Clinic
 #
 # In about 45 minutes you will find three faults that run without an error message, measure what one of them costs, and write a
-# test that catches eight more. Each patient is a few lines long, and each has cost somebody a week.
+# test that catches eight more. Each patient is a few lines long; inside a program of a thousand it takes days
+# to find.
 #
 # The order of work in every clinic: look at the symptom, *name* the fault, then mend it. Both are checked.
 # %% id=w01d-setup role=setup
 import math
+from collections.abc import Callable
 
 import torch
 
@@ -143,9 +145,7 @@ smallest = math.isqrt(10**9 // 4) + 1  # the first n with 4 n² above 10⁹
 check("w01.table", smallest)
 # %% id=w01d-table-confirm
 for n in (smallest - 1, smallest, 2 * smallest):
-    print(
-        f"n = {n:6,}: targets {torch.empty(n, device='meta').nbytes:9,} bytes, table {table_bytes(n):13,} bytes"
-    )
+    print(f"n = {n:6,}: targets {4 * n:9,} bytes, table {table_bytes(n):13,} bytes")
 # %% [markdown] id=w01d-table-after
 # The targets fit into a few kilobytes. Twice the batch takes four times the table: if a small change of batch size ends in "out of
 # memory", look for a table that nobody asked for.
@@ -218,7 +218,7 @@ check("w01.shares", shares, fault=fault)
 # Think of the week: which shape hides a wrong axis, which one hides a missing `keepdim`, which values hide a lost sign?
 # %% id=w01d-test role=exercise ex=w01.test_normalize
 ### BEGIN SOLUTION
-def test_normalize_rows(normalize_rows) -> None:
+def test_normalize_rows(normalize_rows: Callable[[torch.Tensor], torch.Tensor]) -> None:
     """Silent for a right `normalize_rows`, an AssertionError for a wrong one."""
     square = torch.tensor([[3.0, -4.0], [0.0, 0.5]])  # a negative number, a row shorter than 1
     before = square.clone()
@@ -234,24 +234,22 @@ def test_normalize_rows(normalize_rows) -> None:
 
 
 ### STUB
-# def test_normalize_rows(normalize_rows) -> None:
+# def test_normalize_rows(normalize_rows: Callable[[torch.Tensor], torch.Tensor]) -> None:
 #     """Silent for a right `normalize_rows`, an AssertionError for a wrong one."""
 #     raise NotImplementedError("your code here")
 ### END SOLUTION
 # %% id=w01d-test-check role=check ex=w01.test_normalize
 check("w01.test_normalize", test_normalize_rows)
 # %% [markdown] id=w01d-milestone-md
-# ## The milestone again, in torch's words
+# ## The milestone once more
 #
-# At the end of notebook 02 you drew a picture on your own `distances` and `outer`. With torch's names for them it is five
-# lines. If yours looks different by now, it is yours: show it to somebody.
+# At the end of notebook 02 you drew a picture on your own `distances` and `outer`. Here is how short such a picture can be: a column of
+# whole numbers against a row of them, three operators, one for each color. Change an operator and see what happens; then go back to your
+# own picture and show it to somebody.
 # %% id=w01d-milestone
-side = torch.linspace(-2, 2, 160)
-pixels = torch.cartesian_prod(side, side)  # (25600, 2)
-centers = torch.tensor([[0.0, 0.9], [-0.8, -0.6], [0.8, -0.6]])
-waves = torch.sin(9 * torch.cdist(pixels, centers)).reshape(160, 160, 3)
-fade = torch.outer(torch.cos(side * 0.7), torch.cos(side * 0.7))
-viz.image_grid([((waves * 0.5 + 0.5) * fade[:, :, None]).clamp(0, 1)], titles=["three waves, torch's words"])
+i = torch.arange(128)
+red, green, blue = i[:, None] ^ i, i[:, None] | i, (i[:, None] * i) % 128  # three tables of shape (128, 128)
+viz.image_grid([torch.stack([red, green, blue], -1) / 127], titles=["^, | and * %"])
 # %% [markdown] id=w01d-built
 # ## What you know now
 #
