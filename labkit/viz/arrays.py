@@ -28,7 +28,8 @@ def image_grid(
     if len(names) != len(pictures):
         raise ValueError(f"{plural(len(names), 'title')} for {plural(len(pictures), 'image')}: give one each")
     columns = columns or math.ceil(len(pictures) / math.ceil(len(pictures) / 8))
-    side = max(56, min(112, 680 // columns - 10))
+    largest = 320 if len(pictures) == 1 else 112
+    side = max(56, min(largest, 680 // columns - 10))
     letters = max(3, int(side / text_width("m", 12)))
     canvas = Canvas()
     for i, (picture, name) in enumerate(zip(pictures, names, strict=True)):
