@@ -3,15 +3,6 @@
 from math import e, inf, nan, pi
 
 from labkit import ops
-from labkit.autograd import (
-    enable_grad,
-    inference_mode,
-    is_grad_enabled,
-    no_grad,
-    plug,
-    set_grad_enabled,
-    watch_ops,
-)
 from labkit.backends import use_kernels
 from labkit.creation import (
     arange,
@@ -56,7 +47,10 @@ from labkit.dtypes import (
 )
 from labkit.dtypes import bool_ as bool
 from labkit.errors import NotSupported, ShapeError
+from labkit.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from labkit.op_table import plug, watch_ops
 from labkit.random import Generator, get_rng_state, manual_seed, set_rng_state
+from labkit.serialization import load, save
 from labkit.tensor import Size, Tensor, tensor
 
 float, double, half, long, int = float32, float64, float16, int64, int32
@@ -64,14 +58,14 @@ float, double, half, long, int = float32, float64, float16, int64, int32
 globals().update(ops.FUNCTIONS)
 
 # fmt: off
-__all__ = [  # noqa: RUF022 (by kind)
-    "Tensor", "Size", "tensor", "as_tensor", "from_numpy", "from_torch", "Generator", "manual_seed", "get_rng_state",
-    "set_rng_state", "arange", "bernoulli", "empty", "empty_like", "eye", "full", "full_like", "linspace", "meshgrid",
-    "multinomial", "normal", "ones", "ones_like", "rand", "rand_like", "randint", "randn", "randn_like", "randperm",
-    "tril_indices", "triu_indices", "zeros", "zeros_like",
-    "float16", "bfloat16", "float32", "float64", "uint8", "int8", "int16", "int32", "int64", "bool", "float", "double",
-    "half", "long", "int", "get_default_dtype", "set_default_dtype", "e", "inf", "nan", "pi",
-    "no_grad", "enable_grad", "inference_mode", "set_grad_enabled", "is_grad_enabled", "use_kernels", "watch_ops", "plug",
-    "NotSupported", "ShapeError",
+__all__ = [
+    "Tensor", "Size", "tensor", "as_tensor", "from_numpy", "from_torch", "Generator", "manual_seed",
+    "get_rng_state", "set_rng_state", "arange", "bernoulli", "empty", "empty_like", "eye", "full", "full_like",
+    "linspace", "meshgrid", "multinomial", "normal", "ones", "ones_like", "rand", "rand_like", "randint", "randn",
+    "randn_like", "randperm", "tril_indices", "triu_indices", "zeros", "zeros_like",
+    "float16", "bfloat16", "float32", "float64", "uint8", "int8", "int16", "int32", "int64", "bool", "float",
+    "double", "half", "long", "int", "get_default_dtype", "set_default_dtype", "e", "inf", "nan", "pi",
+    "no_grad", "enable_grad", "inference_mode", "set_grad_enabled", "is_grad_enabled", "use_kernels",
+    "watch_ops", "plug", "load", "save", "NotSupported", "ShapeError",
     *ops.FUNCTIONS,
 ]

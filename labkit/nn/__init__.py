@@ -14,7 +14,9 @@ from .activation import (
     Softmax,
     Softplus,
     Tanh,
-)  # fmt: skip
+)
+from .attention import MultiheadAttention
+from .cells import GRUCell, LSTMCell, RNNCell
 from .containers import ModuleDict, ModuleList, ParameterList, Sequential
 from .conv import Conv1d, Conv2d, ConvTranspose2d
 from .dropout import Dropout
@@ -24,12 +26,11 @@ from .loss import BCEWithLogitsLoss, CrossEntropyLoss, KLDivLoss, L1Loss, MSELos
 from .module import Module, Parameter
 from .normalization import BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm, RMSNorm
 from .pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
-from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from .recurrent import GRU, LSTM, RNN
 from .transformer import (
-    MultiheadAttention,
     Transformer,
     TransformerDecoder,
     TransformerDecoderLayer,
     TransformerEncoder,
     TransformerEncoderLayer,
-)  # fmt: skip
+)

@@ -46,7 +46,7 @@ class _Conv(Module):
         self.out_channels = out_channels
         self.kernel_size = self._sizes(kernel_size)
         self.stride = self._sizes(stride)
-        self.padding = padding if isinstance(padding, str) else self._sizes(padding)
+        self.padding: Any = padding if isinstance(padding, str) else self._sizes(padding)
         self.dilation = self._sizes(dilation)
         self.groups = groups
         self.output_padding = self._sizes(output_padding)

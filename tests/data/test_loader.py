@@ -216,3 +216,21 @@ def test_arguments_that_contradict(settings, message):
         data.DataLoader(Squares(), **settings)
     with pytest.raises(ValueError, match="an IterableDataset decides its own order"):
         data.DataLoader(Stream(), shuffle=True)
+
+
+class Heavy(Squares):
+    def __getitem__(self, i):
+        x = labkit.ones(300, 300) * i
+        return x.exp().sum()
+
+
+def test_workers_compute_after_the_parent_used_its_threads():
+    labkit.ones(500, 500).exp().sum()  # large enough for the compiled kernels to start their threads
+    sums = [batch.item() for batch in data.DataLoader(Heavy(), num_workers=2)]
+    np.testing.assert_allclose(sums, 90_000 * np.exp(np.arange(11)), rtol=1e-5)
+
+
+def test_processes_that_start_afresh():
+    dataset = data.TensorDataset(labkit.arange(5))
+    loader = data.DataLoader(dataset, 2, num_workers=1, multiprocessing_context="spawn")
+    assert batches(loader) == [[[0, 1]], [[2, 3]], [[4]]]
