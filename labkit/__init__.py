@@ -22,6 +22,7 @@ _MODULES = (
     "exercises",
     "grade",
     "mine",
+    "models",
     "nn",
     "ops",
     "optim",

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import labkit
-from labkit import nn, optim
-from labkit.serialization import CheckpointError, load, save
+from labkit import load, nn, optim, save
+from labkit.serialization import CheckpointError
 
 DTYPES = ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
 

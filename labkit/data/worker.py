@@ -35,6 +35,13 @@ def get_worker_info() -> WorkerInfo | None:
     return _info
 
 
+class _Text(str):
+    """A message that KeyError, which shows the repr of its argument, prints line by line."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 @dataclass(frozen=True)
 class WorkerError:
     """An exception as plain strings: the object itself may not survive the way between processes."""
@@ -53,6 +60,7 @@ class WorkerError:
     def throw(self, worker_id: int) -> NoReturn:
         """Raise the same type of exception here, with the lines of the user's code that led to it."""
         text = f"{self.name} in DataLoader worker {worker_id}: {self.message}\n{self.traceback}".rstrip()
+        text = _Text(text)
         try:
             error = getattr(importlib.import_module(self.module), self.name)(text)
         except Exception:  # the type exists only in the worker, or its constructor wants something else

@@ -9,39 +9,6 @@ from labkit.tensor import Tensor
 from .module import Module, Parameter
 
 
-class Sequential(Module):
-    """Modules called one after another: `Sequential(Linear(2, 3), ReLU())`, or a dict of names to modules."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__()
-        named = args[0].items() if len(args) == 1 and isinstance(args[0], Mapping) else enumerate(args)
-        for name, module in named:
-            self.register_module(str(name), module)
-
-    def forward(self, input: Any) -> Any:
-        for module in self._modules.values():
-            input = module(input)
-        return input
-
-    def append(self, module: Module) -> Self:
-        self.register_module(str(len(self)), module)
-        return self
-
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return type(self)(dict(list(self._modules.items())[index]))
-        return list(self._modules.values())[index]
-
-    def __setitem__(self, index: int, module: Module) -> None:
-        self.register_module(list(self._modules)[index], module)
-
-    def __iter__(self) -> Iterator[Module]:
-        return iter(self._modules.values())
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-
 class ModuleList(Module):
     """A list of modules. It has no forward: loop over it in yours."""
 
@@ -65,18 +32,37 @@ class ModuleList(Module):
         self.extend(modules)
 
     def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return type(self)(list(self)[index])
-        return list(self)[index]
+        modules = list(self)[index]
+        return type(self)(modules) if isinstance(index, slice) else modules
 
     def __setitem__(self, index: int, module: Module) -> None:
-        self.register_module(str(range(len(self))[index]), module)
+        self.register_module(list(self._modules)[index], module)
 
     def __iter__(self) -> Iterator[Module]:
         return iter(self._modules.values())
 
     def __len__(self) -> int:
         return len(self._modules)
+
+
+class Sequential(ModuleList):
+    """Modules called one after another: `Sequential(Linear(2, 3), ReLU())`, or a dict of names to modules."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        named = args[0].items() if len(args) == 1 and isinstance(args[0], Mapping) else enumerate(args)
+        for name, module in named:
+            self.register_module(str(name), module)
+
+    def forward(self, input: Any) -> Any:
+        for module in self:
+            input = module(input)
+        return input
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):  # the part keeps its names
+            return type(self)(dict(list(self._modules.items())[index]))
+        return super().__getitem__(index)
 
 
 class ModuleDict(Module):

@@ -173,7 +173,8 @@ def test_leaving_early_stops_the_workers():
 def test_errors_of_the_dataset_keep_their_type_and_show_the_users_line():
     with pytest.raises(KeyError) as error:
         list(data.DataLoader(Broken(), 2, num_workers=2))
-    text = error.value.args[0]
+    text = str(error.value)
+    assert len(text.splitlines()) == 3  # the message, the file and line, and the line itself
     assert "KeyError in DataLoader worker 0: 'no picture for sample 5'" in text
     assert "test_loader.py" in text
     assert "labkit/data" not in text
