@@ -44,6 +44,38 @@ def _max_pool(x, KH, KW, sh, sw, ph, pw, dh, dw, y, indices):
                 indices[n, i, j] = corner if d < 0 else top * W + left + d
 
 
+@kernel(grain=None)
+def _larger(a, b, shift, value, offset, offset_b):
+    """value = max(a, b), offset += 0 or, where b is larger or NaN, offset_b + shift: no branch, eight at a time"""
+    for q in range(a.size):
+        second = (b[q] > a[q]) | (b[q] != b[q])
+        value[q] = b[q] if second else a[q]
+        offset[q] = offset_b[q] + shift if second else offset[q]
+
+
+@kernel()
+def _max_pool_2x2(x, y, indices):
+    """The common case, 2x2 windows side by side: the larger of each pair of columns, then of each pair of rows
+
+    The columns and rows of a whole plane are gathered first: loops over single rows would be too short.
+    """
+    _, OH, OW = y.shape
+    _, H, W = x.shape
+    for n in prange(x.shape[0]):
+        even, odd = np.empty((2, OH, OW), np.float32), np.empty((2, OH, OW), np.float32)  # of upper, lower rows
+        for i in range(OH):
+            for lower in range(2):
+                row, left, right = x[n, 2 * i + lower], even[lower, i], odd[lower, i]
+                for j in range(OW):
+                    left[j], right[j] = row[2 * j], row[2 * j + 1]
+        best, offset, zero = np.empty((2, OH * OW), np.float32), np.zeros((2, OH * OW), np.int32), np.zeros(2 * OH * OW, np.int32)
+        _larger(even.reshape(-1), odd.reshape(-1), np.int32(1), best.reshape(-1), offset.reshape(-1), zero)
+        _larger(best[0], best[1], np.int32(W), y[n].reshape(-1), offset[0], offset[1])
+        for i in range(OH):
+            for j in range(OW):
+                indices[n, i, j] = 2 * i * W + 2 * j + offset[0, i * OW + j]
+
+
 @kernel()
 def _max_pool_grad(g, indices, gx):
     for n in prange(g.shape[0]):
@@ -59,7 +91,10 @@ def max_pool2d(x, size, stride, padding, dilation, out):  # -> y, indices (N, C,
         return max_pool2d.reference(x, size, stride, padding, dilation, out)
     y, indices = np.empty((N * C, *out), np.float32), np.empty((N * C, *out), np.int64)
     planes = x.reshape(N * C, H, W)
-    _max_pool(planes, *size, *stride, *padding, *dilation, y, indices)
+    if tuple(size) == tuple(stride) == (2, 2) and not any(padding) and (H // 2, W // 2) == tuple(out):
+        _max_pool_2x2(planes, y, indices)
+    else:
+        _max_pool(planes, *size, *stride, *padding, *dilation, y, indices)
     return y.reshape(N, C, *out), indices.reshape(N, C, *out)
 
 
