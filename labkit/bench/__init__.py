@@ -10,6 +10,7 @@ import platform
 import time
 from pathlib import Path
 
+from labkit.bench.grading import grader_speed
 from labkit.bench.sections import Options, import_time, memory, micro_ops, sizes, steps
 
 SECTIONS = {
@@ -18,6 +19,7 @@ SECTIONS = {
     "memory": (memory, "peak memory of a training step"),
     "sizes": (sizes, "cost against batch, width and length"),
     "import": (import_time, "how long an import takes"),
+    "grading": (grader_speed, "how quick the grader is"),
 }
 OTHERS = ["jax", "autograd", "tinygrad"]
 

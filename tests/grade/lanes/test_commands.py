@@ -167,9 +167,12 @@ def shown(**data: object) -> dict:
 
 def test_solutions_are_compared_with_what_is_stored(tmp_path):
     right = {"output_type": "stream", "name": "stdout", "text": "42\n"}
-    show = "from IPython.display import display\ndisplay({'text/plain': 'a curve', 'image/png': 'bmV3'}, raw=True)"
-    data = {"text/plain": "a curve", "image/png": "b2xk"}
-    old = {"output_type": "display_data", "metadata": {}, "data": data}
+    show = "display({'text/plain': 'a curve', 'image/png': 'bmV3'}, raw=True)"
+    old = {
+        "output_type": "display_data",
+        "metadata": {},
+        "data": {"text/plain": "a curve", "image/png": "b2xk"},
+    }
     notebooks = {
         "right": executed("print(6 * 7)", right),
         "wrong": executed("print(6 * 9)", right),
