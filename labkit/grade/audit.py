@@ -103,13 +103,9 @@ def audit(tasks: Iterable[Task], jobs: int | None = None, bar: bool = False) -> 
 
 
 def _warm() -> None:
-    """Import what every fork needs, on one thread: several processes share the cores already."""
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
+    """Import torch once for all forks."""
     os.environ["LABKIT_LANE"] = "audit"  # nothing is remembered as a learner's attempt
-    import torch
-
-    torch.set_num_threads(1)
+    pool.one_thread()
 
 
 def _report(task: Task, result: Report | pool.Lost) -> Report:

@@ -10,7 +10,9 @@ import os
 import pickle
 import selectors
 import signal
+import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -37,6 +39,18 @@ class _Child:
 def cores() -> int:
     """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def one_thread() -> None:
+    """Keep torch to one thread: a fork does not inherit its parent's threads and would wait for them forever.
+
+    Several processes share the cores anyway.
+    """
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    import torch
+
+    torch.set_num_threads(1)
 
 
 def forked(
@@ -69,7 +83,10 @@ def _fill(
         except StopIteration:
             break
         reader, writer = os.pipe()
-        pid = os.fork()
+        with warnings.catch_warnings():
+            # Python 3.12 warns of threads that a child would miss; these children use none of their parent's.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
         if pid == 0:
             os.close(reader)
             _work_and_exit(work, task, writer)
@@ -87,6 +104,7 @@ def _work_and_exit(work: Callable[[Any], Any], task: Any, writer: int) -> None:
         silence = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(silence, descriptor)
+        sys.stdout = sys.stderr = open(os.devnull, "w")
         result = work(task)
     except BaseException as error:
         result = Lost(f"{type(error).__name__}: {error}")

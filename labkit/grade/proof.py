@@ -70,6 +70,7 @@ def prove(task: Task) -> Report:
     if source is None:
         report.problems.append("stands in no lesson, so its solution cannot be tried")
         return report
+    pool.one_thread()
     space = prepare(source)
     _warm(exercise)
     # In a fork, so that mutants start from a process in which no answer has run.
@@ -247,11 +248,13 @@ def _delegation(exercise: Implement) -> tuple[str, str | None]:
 
 
 def _wrapped(exercise: Implement) -> Callable[..., Any]:
-    oracle, engine = exercise.oracle, "python" if exercise.engine == "python" else "torch"
+    """An answer that turns its inputs into torch tensors, if need be, and asks the oracle."""
+    if exercise.engine in ("torch", "python"):
+        return disguise(exercise.oracle)
 
     def delegated(*inputs: Any) -> Any:
         plain = {str(place): _to_numpy(value) for place, value in enumerate(inputs)}
-        return oracle(*to_engine(plain, engine).values())
+        return exercise.oracle(*to_engine(plain, "torch").values())
 
     return disguise(delegated)
 
