@@ -211,8 +211,8 @@ def _refuse_pickle(path: Path) -> None:
         try:
             with zipfile.ZipFile(path) as archive:
                 pickled = any(name.endswith(".pkl") for name in archive.namelist())
-        except zipfile.BadZipFile:
-            return  # the reader of .npz will say so
+        except Exception:  # not a readable archive, in one of many ways
+            pickled = False  # the reader of .npz will say so
     if pickled or path.suffix in (".pt", ".pth", ".bin", ".pkl", ".ckpt"):
         raise CheckpointError(
             f"{path.name!r} is a pickle, the format of torch.save: loading one runs whatever code is inside, "

@@ -235,7 +235,7 @@ def test_a_missing_file_is_the_usual_error(tmp_path):
         load(tmp_path / "nothing.npz")
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     where=st.integers(0, 10**6),
     value=st.integers(0, 255),
