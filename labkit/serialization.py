@@ -205,9 +205,10 @@ def _read_array(file: Any, size: int) -> np.ndarray:
 def _refuse_pickle(path: Path) -> None:
     """Recognize a pickle, torch's or a bare one, by its content, whatever its name says."""
     with open(path, "rb") as file:
-        start = file.read(4)
-    pickled = start[:1] == b"\x80" and start[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")
-    if start == b"PK\x03\x04":
+        start = file.read(9)
+    # A safetensors file whose header is 640 bytes long starts like a pickle as well: 80 02, but then zeros.
+    pickled = start[:1] == b"\x80" and start[1:2] in b"\x02\x03\x04\x05" and start[4:] != b"\0\0\0\0{"
+    if start.startswith(b"PK\x03\x04"):
         try:
             with zipfile.ZipFile(path) as archive:
                 pickled = any(name.endswith(".pkl") for name in archive.namelist())

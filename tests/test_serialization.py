@@ -230,6 +230,13 @@ def test_torchs_own_files_are_refused_with_what_to_do(tmp_path, no_unpickling):
         load(tmp_path / "model.safetensors")
 
 
+@pytest.mark.parametrize("length", [640, 896, 0x7D0280])
+def test_a_header_length_that_looks_like_a_pickle(tmp_path, length):
+    header = json.dumps({"a": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}}).encode()
+    (tmp_path / "x.safetensors").write_bytes(safetensors(header.ljust(length), b"\x01\x02"))
+    assert load(tmp_path / "x.safetensors")["a"].tolist() == [1, 2]
+
+
 def test_a_missing_file_is_the_usual_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "nothing.npz")
