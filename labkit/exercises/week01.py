@@ -1783,11 +1783,6 @@ alias = Fix(
             lambda x: _standardize_in_place(x).clone(),
         ),
         Mistake(
-            "rows for columns",
-            "Each row was standardized: dim=0 runs down the columns and was right.",
-            lambda x: (x - x.mean(dim=1, keepdim=True)) / x.std(dim=1, keepdim=True),
-        ),
-        Mistake(
             "divided by n",
             "The deviation is now the one that divides by n; torch's `std` divides by n - 1 unless told otherwise.",
             lambda x: (x - x.mean(dim=0)) / x.std(dim=0, correction=0),

@@ -115,7 +115,7 @@ check("w01.silent_loss", mse, fault=fault)
 # ## Exercise 3 · What the table costs (6 minutes)
 #
 # The silent table is wrong, and it is also large. Two ways to ask a tensor for its size: `x.nbytes` counts the elements you can index,
-# `x.untyped_storage().nbytes()` counts what is really in memory. Which of these three numbers will differ?
+# `x.untyped_storage().nbytes()` counts what is really in memory. For which of the three will they differ?
 # %% id=w01d-table-demo
 row = torch.zeros(1000)
 stretched = row.expand(1000, 1000)  # strides (0, 1), as in notebook 02
@@ -147,7 +147,7 @@ check("w01.table", smallest)
 for n in (smallest - 1, smallest, 2 * smallest):
     print(f"n = {n:6,}: targets {4 * n:9,} bytes, table {table_bytes(n):13,} bytes")
 # %% [markdown] id=w01d-table-after
-# The targets fit into a few kilobytes. Twice the batch takes four times the table: if a small change of batch size ends in "out of
+# The targets fit into 63 kilobytes. Twice the batch takes four times the table: if a small change of batch size ends in "out of
 # memory", look for a table that nobody asked for.
 
 
