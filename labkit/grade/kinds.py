@@ -109,8 +109,9 @@ def _agrees(given: Any, truth: Any) -> bool:
     if isinstance(truth, float) and isinstance(given, int | float):
         near = abs(given - truth) <= 0.01 * abs(truth) < math.inf
         return near or given == truth or (math.isnan(given) and math.isnan(truth))
-    if isinstance(truth, str) and isinstance(given, str):
-        return given.strip().casefold() == truth.casefold()
+    given = str(given) if type(given).__name__ == "dtype" else given
+    if isinstance(truth, str) and isinstance(given, str):  # torch.float32 is as good as "float32"
+        return given.strip().removeprefix("torch.").casefold() == truth.casefold()
     try:
         return bool(given == truth)
     except Exception:  # an array of several values, say
