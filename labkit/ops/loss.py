@@ -1,5 +1,6 @@
 """Losses. Classification is fused with its gradient in one kernel; the others are a few ops each."""
 
+import math
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -28,15 +29,14 @@ def _nll_loss(k, x, target, w, *, ignore_index, reduction):
 
 def _classify(k, name, x, target, w, ignore_index, label_smoothing, reduction):
     """The loss and its gradient come from the kernel together; backward only scales."""
-    N, C = x.shape[:2]
+    N, C, S = x.shape[0], x.shape[1], math.prod(x.shape[2:])
     check_index(k, name, target, C, "classes", ignore_index)
-    planes = x.reshape(N, C, -1) if x.size else x.reshape(N, C, target.size // max(N, 1))  # (N, C, S)
-    rows = planes.swapaxes(1, 2).reshape(-1, C)  # (N * S, C)
+    rows = x.reshape(N, C, S).swapaxes(1, 2).reshape(N * S, C)
     loss, gx = getattr(k, name)(rows, target.reshape(-1), w, ignore_index, label_smoothing, reduction)
 
     def backward(g):
         scaled = k.scale_rows(gx, g.reshape(-1) if reduction == "none" else g)
-        return scaled.reshape(N, -1, C).swapaxes(1, 2).reshape(x.shape), None, None
+        return scaled.reshape(N, S, C).swapaxes(1, 2).reshape(x.shape), None, None
 
     return loss.reshape(target.shape) if reduction == "none" else loss, backward
 

@@ -4,6 +4,7 @@ With n = (x - mean) * rstd the gradient of x is rstd * (gn - mean(gn) - n * mean
 the mean and the variance carry are taken away again.
 """
 
+import ml_dtypes
 import numpy as np
 
 
@@ -23,7 +24,7 @@ def layer_norm_grad(g, x, w, mean, rstd):  # -> gx (N, C), gw (C,), gb (C,)
 
 
 def rms_norm(x, w, eps):  # (N, C) -> y (N, C), rstd (N, 1)
-    eps = np.finfo(x.dtype).eps if eps is None else x.dtype.type(eps)
+    eps = x.dtype.type(ml_dtypes.finfo(x.dtype).eps if eps is None else eps)
     rstd = 1 / np.sqrt((x * x).mean(-1, keepdims=True) + eps)
     return (x * rstd if w is None else x * rstd * w), rstd
 
