@@ -30,7 +30,12 @@ _MODULES = (
     "simt",
     "viz",
 )
-_GRADER = {"check": "labkit.grade.check", "case": "labkit.grade.check", "traceback": "labkit.grade.check"}
+_GRADER = {
+    "check": "labkit.grade.check",
+    "case": "labkit.grade.check",
+    "traceback": "labkit.grade.check",
+    "hint": "labkit.grade.hint",
+}
 
 
 def __getattr__(name: str) -> Any:

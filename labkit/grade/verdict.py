@@ -5,9 +5,10 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from labkit.exercises.declare import Exercise
+if TYPE_CHECKING:  # a verdict is read back in processes that need no NumPy
+    from labkit.exercises.declare import Exercise
 
 # In the order in which they are judged; the first that fails is the verdict.
 STATUSES = (
@@ -68,12 +69,12 @@ class Verdict:
     def html(self) -> str:
         """A short box that reads in light and dark themes: the text color is the page's own."""
         color = _COLORS.get(self.status, _WRONG)
-        body = "".join(f"<div>{_inline(line)}</div>" for line in self.lines)
+        body = "".join(f"<div>{inline(line)}</div>" for line in self.lines)
         return (
             f'<div role="status" style="border-left:4px solid {color};padding:6px 12px;margin:4px 0;'
             f'line-height:1.5;max-width:52em"><div>'
             f'<strong style="color:{color}">{html.escape(self.title)}</strong>'
-            f" {_inline(self.headline)}</div>{body}{self.picture or ''}</div>"
+            f" {inline(self.headline)}</div>{body}{self.picture or ''}</div>"
         )
 
     def record(self) -> dict[str, Any]:
@@ -118,6 +119,6 @@ def _short(text: str, most: int = LONGEST - 2) -> str:
     return line if len(line) <= most else line[: most - 3] + "..."
 
 
-def _inline(text: str) -> str:
+def inline(text: str) -> str:
     """Escape, and set what stands between backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))

@@ -1,0 +1,175 @@
+"""The progress page: one HTML file, inline style, no script, no network, readable in light and dark."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+from labkit.exercises.declare import Exercise
+from labkit.grade.history import History, Work, calibration, calibration_words, duration
+from labkit.grade.verdict import inline
+
+SIGNS = {"passed": "✓", "failing": "!", "tried": "~", "open": ""}
+WEEKS_SHOWN, MISTAKES_SHOWN = 18, 8
+
+
+def page(state: History, now: datetime | None = None) -> str:
+    """The whole page as text."""
+    now = now or datetime.now()
+    parts = [_header(state), _cards(state), _weeks(state), _milestones(state), _days(state, now.date())]
+    parts += [_predictions(state), _mistakes(state)]
+    made = f"Made by <code>make progress</code> on {now:%B} {now.day}, {now.year}; it stays on this machine."
+    style = Path(__file__).with_name("progress.css").read_text(encoding="utf-8")
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>My progress in labkit</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>\n{style}</style></head><body><main>\n" + "\n".join(part for part in parts if part) + "\n"
+        f'<footer class="soft">{made}</footer></main></body></html>\n'
+    )
+
+
+def _header(state: History) -> str:
+    passed, total = len(state.passed), len(state.work)
+    if passed == total and total:
+        title = "PyTorch, built by hand: all of it"
+    elif passed:
+        title = "Building PyTorch by hand"
+    else:
+        title = "PyTorch, built by hand: about to start"
+    return (
+        f"<header>{_ring(passed, total)}<div><h1>{title}</h1>"
+        f"<p>{passed} of {total} exercises, each checked against torch.</p>"
+        f'<p class="soft">{_next(state)}</p></div></header>'
+    )
+
+
+def _next(state: History) -> str:
+    key = state.current
+    if key is None:
+        return "Nothing is left to do."
+    exercise = state.exercises[key]
+    return f"Next: {html.escape(exercise.title)} (<code>{key}</code>), about {exercise.minutes} minutes"
+
+
+def _ring(passed: int, total: int) -> str:
+    share = passed / total if total else 0.0
+    around = 2 * math.pi * 42
+    return (
+        '<svg class="ring" viewBox="0 0 100 100" role="img" '
+        f'aria-label="{passed} of {total} exercises passed">'
+        '<circle cx="50" cy="50" r="42" fill="none" stroke="var(--line)" stroke-width="9"/>'
+        '<circle cx="50" cy="50" r="42" fill="none" stroke="var(--done)" stroke-width="9"'
+        ' transform="rotate(-90 50 50)"'
+        f' stroke-dasharray="{share * around:.1f} {around:.1f}"/>'
+        '<text x="50" y="57" text-anchor="middle" font-size="22" font-weight="650" fill="var(--ink)">'
+        f"{math.floor(100 * share)}%</text></svg>"
+    )
+
+
+def _cards(state: History) -> str:
+    passed = state.passed
+    met = sum(len(work.mistakes) for work in state.work.values())
+    first = sum(state.work[key].first_try for key in passed)
+    cards = [
+        (f"{first} of {len(passed)}" if passed else "-", "passed at the first try"),
+        (f"{len(state.overcome())} of {met}" if met else "-", "recognized mistakes overcome"),
+        (duration(state.seconds) if state.seconds >= 60 else "-", "at work, roughly"),
+        (str(len(state.days)) if state.days else "-", "days with attempts"),
+    ]
+    return (
+        '<div class="cards">' + "".join(f'<div class="card"><b>{a}</b>{b}</div>' for a, b in cards) + "</div>"
+    )
+
+
+def _weeks(state: History) -> str:
+    rows = []
+    for week, keys in state.weeks().items():
+        tiles = "".join(_tile(state, key) for key in keys)
+        done = sum(state.work[key].passed for key in keys)
+        rows.append(
+            f'<div class="week"><div>{html.escape(state.week_name(week))}</div>'
+            f'<div class="tiles">{tiles}</div><div class="count soft">{done} of {len(keys)}</div></div>'
+        )
+    legend = "✓ passed, ~ tried, ! passed before and not any more; point at a square for its name"
+    return f'<h2>The course</h2><div class="box">{"".join(rows)}</div><p class="soft">{legend}</p>'
+
+
+def _tile(state: History, key: str) -> str:
+    work, exercise = state.work[key], state.exercises[key]
+    name, current = work.kind, " current" if key == state.current else ""
+    label = html.escape(f"{key}: {exercise.title}{_tile_words(work)}", quote=True)
+    shown = f'class="tile {name}{current}" role="img" title="{label}" aria-label="{label}"'
+    return f"<div {shown}>{SIGNS[name]}</div>"
+
+
+def _tile_words(work: Work) -> str:
+    if work.first_try:
+        return ", first try"
+    return f", {work.attempts} tries" if work.attempts else ""
+
+
+def _milestones(state: History) -> str:
+    found = state.milestones()
+    items = "".join(f"<li><time>{_day(at)}</time>{html.escape(words)}</li>" for at, words in reversed(found))
+    return f'<h2>Milestones</h2><div class="box"><ol>{items}</ol></div>' if found else ""
+
+
+def _mistakes(state: History) -> str:
+    """The sentences behind the mistakes that were left behind: what was learned, in the teacher's words."""
+    every = list(_mistake_items(state))[::-1]
+    items = "".join(every[:MISTAKES_SHOWN])
+    if every[MISTAKES_SHOWN:]:
+        rest = "".join(every[MISTAKES_SHOWN:])
+        items += f"<li><details><summary>{len(every) - MISTAKES_SHOWN} more</summary><ul>{rest}</ul></details></li>"
+    return (
+        f'<h2>Mistakes made, understood, mended</h2><div class="box"><ul>{items}</ul></div>' if items else ""
+    )
+
+
+def _mistake_items(state: History) -> Iterator[str]:
+    for key, name in state.overcome():
+        says = _sentence(state.exercises[key], name)
+        if says:
+            yield f"<li><strong>{html.escape(state.exercises[key].title)}.</strong> {inline(says)}</li>"
+
+
+def _sentence(exercise: Exercise, name: str) -> str | None:
+    return next((mistake.says for mistake in exercise.mistakes if mistake.name == name), None)
+
+
+def _predictions(state: History) -> str:
+    found, words = calibration(state.predictions), calibration_words(state.predictions)
+    if found is None or words is None:
+        return ""
+    right, of, sure = found
+    rows = (("expected", sure, ""), ("right", right, ' class="right"'))
+    bars = "".join(
+        f'<div>{name}</div><div class="bar"><i{style} style="width:{min(100.0, 100 * value / of):.0f}%"></i>'
+        f'</div><div class="count">{value:g} / {of}</div>'
+        for name, value, style in rows
+    )
+    text = f'<p>{html.escape(words)}</p><div class="bars">{bars}</div>'
+    return f'<h2>Predictions</h2><div class="box">{text}</div>'
+
+
+def _days(state: History, today: date) -> str:
+    """One square per day, a column per week, the latest at the right."""
+    if not state.days:
+        return ""
+    start = today - timedelta(days=today.weekday() + 7 * (WEEKS_SHOWN - 1))
+    days = [start + timedelta(days=n) for n in range((today - start).days + 1)]
+    squares = "".join(_square(day, state.days.get(day, 0)) for day in days)
+    return f'<h2>Days</h2><div class="box"><div class="days">{squares}</div></div>'
+
+
+def _square(day: date, count: int) -> str:
+    level = "" if not count else " on l1" if count < 4 else " on l2" if count < 10 else " on"
+    return f'<div class="day{level}" title="{day}: {count} attempts"></div>'
+
+
+def _day(at: float) -> str:
+    when = datetime.fromtimestamp(at)
+    return f"{when:%b} {when.day}, {when.year}"
