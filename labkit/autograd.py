@@ -1,46 +1,38 @@
 """The tape: how a value remembers its history, and how gradients flow back along it.
 
 `@op` turns a function of arrays into a function of tensors. An op returns its value and a `backward` closure;
-what the closure captures is what the tape keeps. `Node` is one call of an op. One clock numbers nodes and in-place
-writes: a node's parents are always older, so "newest first" is a topological order (no recursion, however deep the
-graph), and a kept array with a write newer than its node was overwritten. Gradients are arrays, not tensors: first
-derivatives only.
+what the closure captures is what the tape keeps. `Node` is one call of an op. One clock numbers nodes and
+in-place writes: a node's parents are always older, so "newest first" is a topological order (no recursion,
+however deep the graph), and a kept array with a write newer than its node was overwritten. Gradients are
+arrays, not tensors: first derivatives only.
 """
 
 import functools
 import inspect
 import itertools
 import operator
-import threading
 import traceback
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from labkit import backends
 from labkit.dtypes import FLOATS
 from labkit.errors import NotSupported, ShapeError
+from labkit.grad_mode import detect_anomaly as detect_anomaly
+from labkit.grad_mode import enable_grad as enable_grad
+from labkit.grad_mode import inference_mode as inference_mode
+from labkit.grad_mode import is_grad_enabled as is_grad_enabled
+from labkit.grad_mode import mode
+from labkit.grad_mode import no_grad as no_grad
+from labkit.grad_mode import set_grad_enabled as set_grad_enabled
+from labkit.op_table import OPS, Form, Op, call_plugged, plugged, watchers
 
 Array = Any  # a NumPy array, or an array of another device
-Op = Callable[..., Any]
-OPS: dict[str, Op] = {}  # every op by name
 
 _clock = itertools.count()
 _last_write = -1
-_writes: dict[
-    int, tuple[Any, int, int]
-] = {}  # id of an array: weak reference, time of the last write, how many
-_plugged: dict[str, Op] = {}  # a learner's implementations, used instead of ours
-_watchers: list[Callable[[str], None]] = []
-
-
-class _Mode(threading.local):
-    recording = True
-    anomaly = False
-
-
-_mode = _Mode()
+_writes: dict[int, tuple[Any, int, int]] = {}  # by id of an array: weak reference, last write, how many
 
 
 class Node:
@@ -108,22 +100,22 @@ def draw(tensor: Any) -> str:
 def op(fn: Callable[..., Any]) -> Op:
     """Make an op of `fn(k, *arrays, **parameters) -> value, backward`.
 
-    `k` holds the kernels. `value` is an array, or a tuple of arrays; `backward` takes one gradient per value and
-    returns one gradient (or None) per array, or it is None if the op has no gradient. A gradient is a new array, a
-    view or `g` itself, never an array that the closure keeps. Broadcasting back, casting back and summing are done
-    for it. Parameters are keyword-only in `fn`; callers may pass them by position after the arrays, as in torch.
-    A parameter called `need` receives a list: which arrays want a gradient.
+    `k` holds the kernels. `value` is an array, or a tuple of arrays; `backward` takes one gradient per value
+    and returns one gradient (or None) per array, or it is None if the op has no gradient. A gradient is a new
+    array, a view or `g` itself, never an array that the closure keeps. Broadcasting back, casting back and
+    summing are done for it. Parameters are keyword-only in `fn`; callers may pass them by position after the
+    arrays, as in torch. A parameter called `need` receives a list: which arrays want a gradient.
     """
-    form = _Form(fn)
+    form = Form(fn)
     name, count, parameters, wants_need = form.name, form.count, set(form.parameters), form.wants_need
 
     @functools.wraps(fn)
     def call(*inputs: Any, **params: Any) -> Any:
         if count is not None and (len(inputs) != count or (params and not params.keys() <= parameters)):
             inputs = form.bind(inputs, params)
-        if _plugged and name in _plugged:
-            return _call_plugged(name, inputs, params)
-        for watcher in _watchers:
+        if plugged and name in plugged:
+            return call_plugged(name, inputs, params)
+        for watcher in watchers:
             watcher(name)
         data, need, device = [], [], "cpu"
         for t in inputs:
@@ -146,52 +138,13 @@ def op(fn: Callable[..., Any]) -> Op:
             raise _explained(error, name, data) from None
         many = value.__class__ is tuple
         out = tuple([_wrap(k, v, inputs, device) for v in value]) if many else _wrap(k, value, inputs, device)
-        if backward is not None and True in need and _mode.recording:
+        if backward is not None and True in need and mode.recording:
             _record(name, inputs, out if many else (out,), backward, k)
         return out
 
     call.__signature__ = form.signature  # type: ignore[attr-defined]
     OPS[name] = call
     return call
-
-
-class _Form:
-    """How an op may be called, read from its declaration."""
-
-    def __init__(self, fn: Callable[..., Any]) -> None:
-        spec = inspect.getfullargspec(fn)
-        self.name = fn.__name__.strip("_")
-        self.arrays = spec.args[1:]
-        self.count = None if spec.varargs else len(self.arrays)
-        self.optional = dict(zip(reversed(self.arrays), reversed(spec.defaults or ()), strict=False))
-        self.wants_need = "need" in spec.kwonlyargs
-        self.parameters = [p for p in spec.kwonlyargs if p != "need"]
-        shown = [p for p in list(inspect.signature(fn).parameters.values())[1:] if p.name != "need"]
-        if self.count is not None:
-            shown = [p.replace(kind=p.POSITIONAL_OR_KEYWORD) for p in shown]
-        self.signature = inspect.Signature(shown)  # what a caller sees
-
-    def bind(self, inputs: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
-        """Sort a call in torch's style into arrays (returned) and parameters (in `params`)."""
-        given = list(inputs[: len(self.arrays)])
-        for i, array in enumerate(self.arrays[len(given) :], len(given)):
-            alias = "input" if i == 0 else "other"
-            if array in params or alias in params:
-                given.append(params.pop(array if array in params else alias))
-            elif array in self.optional:
-                given.append(self.optional[array])
-            else:
-                raise TypeError(
-                    f"{self.name}() needs {len(self.arrays)} tensors ({', '.join(self.arrays)}), got {i}"
-                )
-        extra = inputs[len(self.arrays) :]
-        takes = ", ".join(self.arrays + self.parameters)
-        if len(extra) > len(self.parameters):
-            raise TypeError(f"{self.name}() got {len(inputs)} arguments; it takes {takes}")
-        params.update(zip(self.parameters, extra, strict=False))
-        for unknown in params.keys() - set(self.parameters):
-            raise NotSupported(f"{self.name}() has no argument {unknown!r} in labkit; it takes {takes}")
-        return tuple(given)
 
 
 def _number(name: str, value: Any) -> Any:
@@ -202,7 +155,7 @@ def _number(name: str, value: Any) -> Any:
         return value.item()
     raise TypeError(
         f"{name}() works on tensors and numbers, got {type(value).__name__}. "
-        "Wrap it first: labkit.tensor(...) copies lists and arrays, labkit.from_torch(...) takes a torch tensor."
+        "Wrap it first: labkit.tensor(...) copies lists and arrays, labkit.from_torch(...) takes torch's."
     )
 
 
@@ -210,7 +163,7 @@ def _common_device(name: str, inputs: Sequence[Any]) -> str:
     devices = sorted({t.device for t in inputs if isinstance(t, Tensor)})
     if len(devices) > 1:
         raise RuntimeError(
-            f"{name}() got tensors on {' and '.join(devices)}. All must be on one device: move them with .to(device)."
+            f"{name}() got tensors on {' and '.join(devices)}. Move one of them: x.to(device)."
         )
     return devices[0]
 
@@ -221,8 +174,8 @@ def _explained(error: ValueError, name: str, data: Sequence[Any]) -> Exception:
         return error
     shapes = " and ".join(str(tuple(a.shape)) for a in data if hasattr(a, "shape"))
     return ShapeError(
-        f"{name}(): shapes {shapes} do not fit together. Sizes are compared from the right; each pair must be "
-        "equal, or one of them 1. Check the shapes, or add an axis with unsqueeze()."
+        f"{name}(): shapes {shapes} do not fit together. Sizes are compared from the right; each pair must "
+        "be equal, or one of them 1. Check the shapes, or add an axis with unsqueeze()."
     )
 
 
@@ -248,7 +201,7 @@ def _record(
     for slot, t in enumerate(outs):
         if t.data.dtype.kind == "f" or t.data.dtype in FLOATS:
             t.requires_grad, t.edge = True, (node, slot)
-    if _mode.anomaly:
+    if mode.anomaly:
         node.trace = "".join(traceback.format_stack(limit=12)[:-2])
 
 
@@ -293,7 +246,7 @@ def grad(
     for i, edge in enumerate(edges):
         if found[edge] is None and not allow_unused:
             raise RuntimeError(
-                f"grad(): input {i} was not used to compute the outputs. Pass allow_unused=True to get None for it."
+                f"grad(): input {i} was not used to compute the outputs. allow_unused=True gives None for it."
             )
     return tuple(None if found[edge] is None else Tensor(found[edge]) for edge in edges)
 
@@ -305,12 +258,12 @@ def _seeds(tensors: list[Any], grads: Any) -> list[Array]:
     for t, g in zip(tensors, grads, strict=True):
         if not t.requires_grad:
             raise RuntimeError(
-                "backward() needs a tensor with a history, but this one does not require a gradient. Either no "
-                "input had requires_grad=True, or it was computed under no_grad() or after detach()."
+                "backward() needs a tensor with a history, but this one does not require a gradient. Either "
+                "no input had requires_grad=True, or it was computed under no_grad() or after detach()."
             )
         if g is None and t.numel() != 1:
             raise RuntimeError(
-                f"backward() without an argument needs a single number, but this tensor has shape {tuple(t.shape)}. "
+                f"backward() without an argument needs a single number, but this has shape {tuple(t.shape)}. "
                 "Reduce it first (loss.sum() or loss.mean()), or pass gradient= of the same shape."
             )
         if g is not None and g.shape != t.shape:
@@ -339,9 +292,9 @@ def _run(
 ) -> None:
     """Send gradients from the tensors back along the tape.
 
-    `pending[node]` collects the gradient of each output of a node. A node is handled when all younger nodes are done,
-    so its gradients are complete. If `found` is given, gradients of those edges are stored there and leaves are left
-    alone.
+    `pending[node]` collects the gradient of each output of a node. A node is handled when all younger nodes
+    are done, so its gradients are complete. If `found` is given, the gradients of its edges are stored there
+    and leaves are left alone.
     """
     if create:
         raise NotSupported(
@@ -395,7 +348,7 @@ def _call_backward(node: Node, grads: list[Array]) -> Sequence[Any]:
     result = node.backward(*grads)
     if result.__class__ is not tuple:
         result = (result,)
-    if _mode.anomaly:
+    if mode.anomaly:
         _check_finite(node, result)
     return result
 
@@ -467,9 +420,9 @@ def _check_not_overwritten(node: Node) -> None:
         root = node.kernels.root(a)
         if id(root) in _writes and _writes[id(root)][1] > node.time:
             raise RuntimeError(
-                f"a value of shape {tuple(a.shape)} that {node} needs for its gradient was overwritten by an in-place "
-                "operation. Use the form that makes a new tensor (x = x + 1 instead of x += 1 or x.add_(1)), or "
-                "change a copy: x.clone()."
+                f"a value of shape {tuple(a.shape)} that {node} needs for its gradient was overwritten by an "
+                "in-place operation. Use the form that makes a new tensor (x = x + 1 instead of x += 1 or "
+                "x.add_(1)), or change a copy: x.clone()."
             )
 
 
@@ -477,99 +430,16 @@ def _check_finite(node: Node, grads: Sequence[Any]) -> None:
     for i, g in enumerate(grads):
         if g is not None and g.dtype in FLOATS and node.kernels.isnan(g).any():
             raise RuntimeError(
-                f"{node} returned NaN as the gradient of its input {i}. It was called here:\n{node.trace or '?'}"
+                f"{node} returned NaN as the gradient of its input {i}. It was called here:\n{node.trace}"
             )
 
 
-# ---- modes ----
+def gradcheck(func: Callable[..., Any], inputs: Any, **options: Any) -> bool:
+    """Whether the gradients of `func(*inputs)` agree with small steps of the inputs (see gradcheck.py)."""
+    from labkit.gradcheck import gradcheck as check
 
-
-class set_grad_enabled:  # noqa: N801 (torch's name)
-    """Turn recording on or off, at once or for the length of a `with` block."""
-
-    def __init__(self, mode: bool) -> None:
-        self.before, _mode.recording = _mode.recording, bool(mode)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *error: object) -> None:
-        _mode.recording = self.before
-
-
-@contextmanager
-def no_grad() -> Iterator[None]:
-    """Compute without recording: `with no_grad(): ...` or `@no_grad()`."""
-    with set_grad_enabled(False):
-        yield
-
-
-@contextmanager
-def enable_grad() -> Iterator[None]:
-    """Record again inside a `no_grad` block."""
-    with set_grad_enabled(True):
-        yield
-
-
-@contextmanager
-def inference_mode(mode: bool = True) -> Iterator[None]:
-    """Like `no_grad`. (Torch also forbids using the results in autograd later; labkit does not.)"""
-    with set_grad_enabled(_mode.recording and not mode):
-        yield
-
-
-def is_grad_enabled() -> bool:
-    """Is recording on?"""
-    return _mode.recording
-
-
-@contextmanager
-def detect_anomaly() -> Iterator[None]:
-    """Stop at the first op whose gradient is NaN and show where that op was called."""
-    before, _mode.anomaly = _mode.anomaly, True
-    try:
-        yield
-    finally:
-        _mode.anomaly = before
-
-
-# ---- watching and replacing ops ----
-
-
-@contextmanager
-def watch_ops(callback: Callable[[str], None]) -> Iterator[None]:
-    """Call `callback(name)` for every op that is called inside the block."""
-    _watchers.append(callback)
-    try:
-        yield
-    finally:
-        _watchers.remove(callback)
-
-
-@contextmanager
-def plug(name: str, implementation: Op) -> Iterator[None]:
-    """Use `implementation` (a function of tensors) wherever the op `name` is called inside the block."""
-    if name not in OPS:
-        raise KeyError(f"there is no op {name!r} to replace")
-    before = _plugged.get(name)
-    _plugged[name] = implementation
-    try:
-        yield
-    finally:
-        _plugged.pop(name)
-        if before is not None:
-            _plugged[name] = before
-
-
-def _call_plugged(name: str, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Call the replacement; inside it, the name means our own op again."""
-    implementation = _plugged.pop(name)
-    try:
-        return implementation(*inputs, **params)
-    finally:
-        _plugged[name] = implementation
+    return check(func, inputs, **options)
 
 
 # The two modules need each other: each imports the other last, when its own names exist.
 from labkit.tensor import Tensor  # noqa: E402
-from labkit.gradcheck import gradcheck as gradcheck  # noqa: E402

@@ -2,8 +2,8 @@
 
 A kernel package is a folder of `labkit/kernels/` with a table `KERNELS` (module -> names of its kernels).
 `cpu` looks in `numba` first, then in `numpy`; a module is imported when one of its kernels is first used, so
-Numba is only loaded for kernels it really has. `cuda` looks nowhere else: a silent copy to the host would be a
-lie about cost.
+Numba is only loaded for kernels it really has. `cuda` looks nowhere else: a silent copy to the host would
+be a lie about cost.
 """
 
 import importlib

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from labkit import dtypes
-from labkit.dtypes import FLOATS, as_dtype, get_default_dtype
+from labkit.dtypes import as_dtype, get_default_dtype
 from labkit.ops.axes import sizes_of
 from labkit.random import Generator, source
 from labkit.tensor import Tensor, tensor
@@ -98,8 +98,8 @@ def triu_indices(row: int, col: int, offset: int = 0) -> Tensor:
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """The coordinates of a grid, one tensor per axis"""
-    tensors = tensors[0] if isinstance(tensors[0], (list, tuple)) else tensors
-    return tuple(_new(a) for a in np.meshgrid(*(t.data for t in tensors), indexing=indexing))  # type: ignore[call-overload]
+    given = tensors[0] if isinstance(tensors[0], (list, tuple)) else tensors
+    return tuple(_new(a) for a in np.meshgrid(*(t.data for t in given), indexing=indexing))  # type: ignore[call-overload]
 
 
 # ---- like another tensor ----
@@ -172,7 +172,7 @@ def normal(
     mean: float = 0.0, std: float = 1.0, size: Any = (), *, generator: Generator | None = None
 ) -> Tensor:
     """Normal with this mean and standard deviation"""
-    return randn(*size, generator=generator) * std + mean
+    return randn(*size, generator=generator).mul(std).add(mean)
 
 
 def randint(

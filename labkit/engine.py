@@ -60,9 +60,9 @@ globals().update(ops.FUNCTIONS)
 # fmt: off
 __all__ = [
     "Tensor", "Size", "tensor", "as_tensor", "from_numpy", "from_torch", "Generator", "manual_seed",
-    "get_rng_state", "set_rng_state", "arange", "bernoulli", "empty", "empty_like", "eye", "full", "full_like",
-    "linspace", "meshgrid", "multinomial", "normal", "ones", "ones_like", "rand", "rand_like", "randint", "randn",
-    "randn_like", "randperm", "tril_indices", "triu_indices", "zeros", "zeros_like",
+    "get_rng_state", "set_rng_state", "arange", "bernoulli", "empty", "empty_like", "eye", "full",
+    "full_like", "linspace", "meshgrid", "multinomial", "normal", "ones", "ones_like", "rand", "rand_like",
+    "randint", "randn", "randn_like", "randperm", "tril_indices", "triu_indices", "zeros", "zeros_like",
     "float16", "bfloat16", "float32", "float64", "uint8", "int8", "int16", "int32", "int64", "bool", "float",
     "double", "half", "long", "int", "get_default_dtype", "set_default_dtype", "e", "inf", "nan", "pi",
     "no_grad", "enable_grad", "inference_mode", "set_grad_enabled", "is_grad_enabled", "use_kernels",

@@ -1,8 +1,8 @@
 """Is a gradient right? Compare it with the slope that small steps of the inputs show.
 
-With v a random direction of the output and u one of the inputs, backward gives v J (a row per input) and two calls of
-the function give J u: the numbers v J u must agree. One direction checks the whole gradient at once and misses an
-error only by rare luck; `fast_mode=False` goes through every element of every input instead and says which is wrong.
+With v a random direction of the output and u one of the inputs, backward gives v J and two calls of the
+function give J u: the numbers v J u must agree. One direction checks the whole gradient at once and misses an
+error only by rare luck; `fast_mode=False` goes through every element instead and says which is wrong.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from labkit import dtypes
+from labkit import autograd, dtypes
 from labkit.tensor import Tensor
 
 
@@ -35,8 +35,6 @@ def gradcheck(
     outputs = _outputs(func, inputs)
     rng = np.random.default_rng(0)
     weights = [rng.standard_normal(y.shape) for y in outputs]
-    from labkit import autograd
-
     grads = autograd.grad(outputs, checked, [Tensor(w) for w in weights], allow_unused=True)
     try:
         for i, (x, g) in enumerate(zip(checked, grads, strict=True)):

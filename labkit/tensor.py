@@ -1,7 +1,7 @@
 """Tensor: an array, its gradient and its history.
 
-`data` is the array (NumPy on the CPU; torch's `.data` is a tensor), `grad` the gradient once `backward()` has run,
-`node` the op call that made this tensor. Methods that compute are the functions of `labkit.ops`, bound by name there.
+`data` is the array (NumPy on the CPU; torch's `.data` is a tensor), `grad` the gradient once `backward()` has
+run, `node` the op call that made this tensor. Methods that compute are bound by name in `labkit.ops`.
 """
 
 import functools
@@ -43,9 +43,8 @@ class Tensor:
         self.edge: tuple[Any, int] | None = None  # the node that made this tensor; which of its outputs
         self.device = device
         self.base: Tensor | None = None  # the tensor that this one is a view of
-        self.rewrites = (
-            0  # how often its history was changed by a write; for a view, its base's when `edge` was made
-        )
+        # How many writes changed its history; for a view, how many of its base's are in its `edge`.
+        self.rewrites = 0
 
     if TYPE_CHECKING:  # the methods bound by labkit.ops
 
@@ -111,12 +110,12 @@ class Tensor:
     @property
     def T(self) -> "Tensor":
         """All axes in reverse order (a view)."""
-        return ops.permute(self, *reversed(range(self.ndim)))
+        return ops.shape.permute(self, *reversed(range(self.ndim)))
 
     @property
-    def mT(self) -> "Tensor":  # noqa: N802
+    def mT(self) -> "Tensor":
         """The last two axes exchanged (a view)."""
-        return ops.transpose(self, -2, -1)
+        return ops.shape.transpose(self, -2, -1)
 
     @property
     def _kernels(self) -> Any:
@@ -182,12 +181,12 @@ class Tensor:
         def keep(g: Tensor) -> None:
             tensor = this()
             if tensor is not None:
-                tensor.grad = g.clone() if tensor.grad is None else tensor.grad + g
+                tensor.grad = g if tensor.grad is None else ops.elementwise.add(tensor.grad, g)
 
         self.register_hook(keep)
 
     def register_hook(self, hook: Callable[["Tensor"], Any]) -> "Hook":
-        """Call `hook(grad)` when the gradient of this tensor is known; what it returns (if anything) replaces it."""
+        """Call `hook(grad)` when the gradient of this tensor is known; what it returns replaces it."""
         if not self.requires_grad:
             raise RuntimeError(
                 "register_hook() needs a tensor that requires a gradient; this one never gets one."
@@ -204,17 +203,17 @@ class Tensor:
         base = self.base
         if base is not None and self.rewrites != base.rewrites:
             with autograd.enable_grad():
-                view = ops.as_strided(base, self.data.shape, self.stride(), self.storage_offset())
+                view = ops.shape.as_strided(base, self.data.shape, self.stride(), self.storage_offset())
             self.edge, self.requires_grad = view.edge, view.requires_grad
             self.rewrites = base.rewrites
 
     def before_write(self, *others: Any) -> "Tensor":
-        """Check that self may be written, and return its present value with its history, as an input for an op."""
+        """Check that self may be written, and return its present value with its history, as an op's input."""
         self.refresh()
         if not self.data.flags.writeable:
             raise RuntimeError(
-                "this tensor cannot be written in place: it is an expanded view, where one place in memory stands for "
-                "many elements (or a read-only array). Copy it first: x.clone()."
+                "this tensor cannot be written in place: it is an expanded view, where one place in memory "
+                "stands for many elements (or a read-only array). Copy it first: x.clone()."
             )
         if not autograd.is_grad_enabled() or not any(
             t.requires_grad for t in (self, *others) if isinstance(t, Tensor)
@@ -223,8 +222,8 @@ class Tensor:
         for t in (self, self.base):
             if t is not None and t.requires_grad and t.is_leaf:
                 raise RuntimeError(
-                    "a leaf that requires a gradient was about to be changed in place: its value from before would be "
-                    "lost to backward(). Wrap the change in `with labkit.no_grad():`, or make a new tensor instead."
+                    "a leaf that requires a gradient was about to be changed in place: its value from before "
+                    "would be lost to backward(). Use `with labkit.no_grad():`, or make a new tensor."
                 )
         out = Tensor(self.data, self.requires_grad, self.device)
         out.edge = self.edge
@@ -234,7 +233,7 @@ class Tensor:
         """Note that self's memory now holds `value`, and that its history is the one of `value`."""
         autograd.note_write(self._kernels.root(self.data))
         if autograd.is_grad_enabled() and (value.requires_grad or self.requires_grad):
-            target = self
+            target: Tensor = self
             if self.base is not None:
                 target = self.base
                 region = {"size": self.data.shape, "stride": self.stride(), "offset": self.storage_offset()}
@@ -248,8 +247,8 @@ class Tensor:
         """Overwrite self with `src`, broadcast and cast."""
         src = src if isinstance(src, Tensor) else tensor(src)
         self.before_write(src)
-        self._kernels.copy_(self.data, ops.expand(src, *self.shape).data)
-        return self.after_write(ops.shape._cast(ops.expand(src, *self.shape), dtype=self.dtype))
+        self._kernels.copy_(self.data, ops.shape.expand(src, *self.shape).data)
+        return self.after_write(ops.shape._cast(ops.shape.expand(src, *self.shape), dtype=self.dtype))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         before = self.before_write(value)
@@ -279,10 +278,7 @@ class Tensor:
         target = self.dtype if dtype is None else as_dtype(dtype)
         if target != self.dtype:
             return ops.shape._cast(self, dtype=target)
-        return ops.clone(self) if copy else self
-
-    def type(self, dtype: Any) -> "Tensor":
-        return self.to(dtype)
+        return ops.shape.clone(self) if copy else self
 
     def type_as(self, other: "Tensor") -> "Tensor":
         return self.to(other.dtype)
@@ -290,28 +286,7 @@ class Tensor:
     def cpu(self) -> "Tensor":
         return self.to("cpu")
 
-    def float(self) -> "Tensor":
-        return self.to(dtypes.float32)
-
-    def double(self) -> "Tensor":
-        return self.to(dtypes.float64)
-
-    def half(self) -> "Tensor":
-        return self.to(dtypes.float16)
-
-    def bfloat16(self) -> "Tensor":
-        return self.to(dtypes.bfloat16)
-
-    def long(self) -> "Tensor":
-        return self.to(dtypes.int64)
-
-    def int(self) -> "Tensor":
-        return self.to(dtypes.int32)
-
-    def bool(self) -> "Tensor":
-        return self.to(dtypes.bool_)
-
-    def numpy(self, *, force: "bool | Any" = False) -> Any:
+    def numpy(self, *, force: bool = False) -> Any:
         """The NumPy array that shares this tensor's memory."""
         if self.requires_grad and not force:
             raise RuntimeError("numpy() would lose the history of this tensor. Say so: x.detach().numpy().")
@@ -340,8 +315,8 @@ class Tensor:
         """The only element, as a Python number."""
         if self.numel() != 1:
             raise RuntimeError(
-                f"a tensor of shape {tuple(self.shape)} has {self.numel()} elements; item(), bool(), int() and float() "
-                "need exactly one. Reduce it first (.sum(), .all(), .any()) or pick one (x[0])."
+                f"a tensor of shape {tuple(self.shape)} has {self.numel()} elements; item(), bool(), int() "
+                "and float() need exactly one. Reduce it first (.sum(), .all(), .any()) or pick one (x[0])."
             )
         value = self.data.item()
         return float(value) if self.dtype in FLOATS else value
@@ -350,23 +325,23 @@ class Tensor:
         """Nested lists of Python numbers."""
         return self.data.astype(np.float32).tolist() if self.dtype == dtypes.bfloat16 else self.data.tolist()
 
-    def __bool__(self) -> "bool | Any":
+    def __bool__(self) -> bool:
         return bool(self.item())
 
-    def __float__(self) -> "float | Any":
+    def __float__(self) -> float:
         return float(self.item())
 
-    def __int__(self) -> "int | Any":
+    def __int__(self) -> int:
         return int(self.item())
 
-    def __index__(self) -> "int | Any":
+    def __index__(self) -> int:
         if self.dtype in FLOATS:
             raise TypeError(
                 f"only integer tensors can be used as an index, this one is {self.dtype.name}: use .long()"
             )
         return int(self.item())
 
-    def __len__(self) -> "int | Any":
+    def __len__(self) -> int:
         if self.ndim == 0:
             raise TypeError("len() of a 0-d tensor: it is a single number")
         return self.data.shape[0]
@@ -374,13 +349,13 @@ class Tensor:
     def __iter__(self) -> Iterator["Tensor"]:
         if self.ndim == 0:
             raise TypeError("a 0-d tensor is a single number and cannot be iterated over")
-        return iter(ops.unbind(self))
+        return iter(ops.shape.unbind(self))
 
-    def __contains__(self, value: Any) -> "bool | Any":
+    def __contains__(self, value: Any) -> bool:
         return bool((self == value).any())
 
     def __repr__(self) -> str:
-        return printing.text_of(self)
+        return text_of(self)
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self.ndim == 0 and spec else repr(self)
@@ -432,12 +407,13 @@ def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         value = function(before, *args, **kwargs)
         if value.shape != self.shape:
             raise ShapeError(
-                f"{function.__name__}_(): the result has shape {tuple(value.shape)} and cannot be written into "
-                f"shape {tuple(self.shape)}. Only the other tensor can broadcast: x = x + y makes a new one."
+                f"{function.__name__}_(): the result has shape {tuple(value.shape)} and cannot be written "
+                f"into shape {tuple(self.shape)}. Only the other one can broadcast: x = x + y makes a new x."
             )
         if dtypes.kind(value.dtype) > dtypes.kind(self.dtype):
             raise RuntimeError(
-                f"{function.__name__}_(): the result is {value.dtype.name} and cannot be written into {self.dtype.name}"
+                f"{function.__name__}_(): the result is {value.dtype.name} and cannot be written into "
+                f"{self.dtype.name}. Convert first: x = x.to(...)."
             )
         value = value.to(self.dtype)
         self._kernels.copy_(self.data, value.data)
@@ -499,5 +475,6 @@ class _Callable(ModuleType):
 sys.modules[__name__].__class__ = _Callable
 
 # These modules need Tensor: imported last, when it exists.
-from labkit import autograd, ops, printing  # noqa: E402
+from labkit import autograd, ops  # noqa: E402
 from labkit.ops.axes import axis_of  # noqa: E402
+from labkit.printing import text_of  # noqa: E402

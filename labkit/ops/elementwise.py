@@ -1,7 +1,8 @@
 """Functions of each element: a table of calculus.
 
-Inputs broadcast; `backward()` sums gradients back to each input's shape and casts them to its type, so an op returns
-the gradient of the broadcast input. `floating` turns whole numbers into floats, `promote` finds a common type.
+Inputs broadcast; `backward()` sums gradients back to each input's shape and casts them to its type, so an op
+returns the gradient of the broadcast input. `floating` turns whole numbers into floats, `promote` finds a
+common type.
 """
 
 import math
@@ -60,13 +61,6 @@ def exp(k, x):
 
 
 @op
-def exp2(k, x):
-    """2^x"""
-    y = k.exp2(floating(x))
-    return y, lambda g: k.mul(g, k.mul(y, math.log(2)))
-
-
-@op
 def expm1(k, x):
     """e^x - 1, accurate near 0"""
     y = k.expm1(floating(x))
@@ -111,42 +105,6 @@ def sin(k, x):
 def cos(k, x):
     x = floating(x)
     return k.cos(x), lambda g: k.neg(k.mul(g, k.sin(x)))
-
-
-@op
-def tan(k, x):
-    y = k.tan(floating(x))
-    return y, lambda g: k.mul(g, k.add(k.square(y), 1))
-
-
-@op
-def asin(k, x):
-    x = floating(x)
-    return k.asin(x), lambda g: k.mul(g, k.rsqrt(k.sub(1, k.square(x))))
-
-
-@op
-def acos(k, x):
-    x = floating(x)
-    return k.acos(x), lambda g: k.neg(k.mul(g, k.rsqrt(k.sub(1, k.square(x)))))
-
-
-@op
-def atan(k, x):
-    x = floating(x)
-    return k.atan(x), lambda g: k.div(g, k.add(k.square(x), 1))
-
-
-@op
-def sinh(k, x):
-    x = floating(x)
-    return k.sinh(x), lambda g: k.mul(g, k.cosh(x))
-
-
-@op
-def cosh(k, x):
-    x = floating(x)
-    return k.cosh(x), lambda g: k.mul(g, k.sinh(x))
 
 
 @op
@@ -277,18 +235,6 @@ def pow(k, x, y, *, need):
 
 
 @op
-def atan2(k, x, y):
-    """The angle of the point (y, x)"""
-    x, y = promote_float(x, y)
-
-    def backward(g):
-        g = k.div(g, k.add(k.square(x), k.square(y)))
-        return k.mul(g, y), k.neg(k.mul(g, x))
-
-    return k.atan2(x, y), backward
-
-
-@op
 def floor_divide(k, x, y):
     """The largest whole number not above x / y"""
     return k.floor_divide(*promote(x, y)), None
@@ -299,13 +245,6 @@ def remainder(k, x, y):
     """x - y floor(x / y): has the sign of y"""
     x, y = promote(x, y)
     return k.remainder(x, y), lambda g: (g, k.neg(k.mul(g, k.floor_divide(x, y))))
-
-
-@op
-def fmod(k, x, y):
-    """x - y trunc(x / y): has the sign of x"""
-    x, y = promote(x, y)
-    return k.fmod(x, y), lambda g: (g, k.neg(k.mul(g, k.trunc(k.div(x, y)))))
 
 
 def _extreme(k, x, y, larger):
@@ -361,7 +300,9 @@ def clamp(k, x, min=None, max=None, *, need):
 
     def backward(g):
         gx = k.keep(g, k.logical_not(k.logical_or(below, above)))
-        crossed = k.lt(high, low) if need[1] and high is not None or need[2] and low is not None else False
+        crossed = (
+            k.lt(high, low) if (need[1] and high is not None) or (need[2] and low is not None) else False
+        )
         glow = k.keep(g, k.logical_and(below, k.logical_not(crossed))) if need[1] else None
         return gx, glow, k.keep(g, k.logical_or(above, crossed)) if need[2] else None
 
@@ -399,8 +340,3 @@ def addcmul(input, tensor1, tensor2, *, value=1):
 def addcdiv(input, tensor1, tensor2, *, value=1):
     """input + value tensor1 / tensor2"""
     return add(input, div(tensor1, tensor2), alpha=value)
-
-
-def frac(input):
-    """The fraction of each number: x - trunc(x)"""
-    return sub(input, trunc(input))

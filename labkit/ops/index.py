@@ -148,7 +148,8 @@ def _check_index(name, input, dim, index, src=None):
     size = input.shape[axis] if input.ndim else 1
     if index.numel() and not (0 <= int(index.min()) and int(index.max()) < size):
         raise IndexError(
-            f"{name}(): index holds {int(index.min())} to {int(index.max())}, but dim {axis} has places 0 to {size - 1}"
+            f"{name}(): index holds {int(index.min())} to {int(index.max())}, "
+            f"but dim {axis} has places 0 to {size - 1}"
         )
     return axis
 
@@ -226,7 +227,7 @@ def take_along_dim(input, indices, dim=None):
     n, m = x[axis], i[axis]
     x[axis] = i[axis] = 1
     shape = list(broadcast_shapes("take_along_dim", x, i))
-    x, i = (shape[:axis] + [size] + shape[axis + 1 :] for size in (n, m))
+    x, i = ([*shape[:axis], size, *shape[axis + 1 :]] for size in (n, m))
     indices = elementwise.where(indices < 0, indices + n, indices)
     return gather(broadcast_to(input, x), axis, broadcast_to(indices, i))
 
@@ -281,7 +282,7 @@ def nonzero(input, *, as_tuple=False):
 
 
 def where(condition, input=None, other=None):
-    """input where the condition is true, else other; with the condition alone, the positions where it is true"""
+    """input where the condition is true, else other; without both, the positions where it is true"""
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
     if condition.dtype != bool_:

@@ -72,7 +72,8 @@ def _check_product(name, x, y):
     if inner_x != inner_y:
         raise ShapeError(
             f"{name}(): shapes {tuple(x.shape)} and {tuple(y.shape)} do not fit: the last axis of the first "
-            f"({inner_x}) must equal the {'second to last' if y.ndim > 1 else 'only'} axis of the second ({inner_y})."
+            f"({inner_x}) must equal the {'second to last' if y.ndim > 1 else 'only'} one of the second "
+            f"({inner_y})."
         )
     _same_type(name, x, y)
 
@@ -80,7 +81,7 @@ def _check_product(name, x, y):
 def _same_type(name, x, y):
     if x.dtype != y.dtype:
         raise RuntimeError(
-            f"{name}(): both need one dtype, got {x.dtype.name} and {y.dtype.name}. Convert one: x.to(y.dtype)."
+            f"{name}(): both need one dtype, got {x.dtype.name} and {y.dtype.name}. Convert: x.to(y.dtype)."
         )
 
 
@@ -111,7 +112,7 @@ def _einsum_grad(k, g, xs, terms, output, i):
 
 
 def einsum(equation, *operands):
-    """Any sum of products, spelled in letters: einsum("bij,bjk->bik", x, y) multiplies batches of matrices."""
+    """Any sum of products, in letters: einsum("bij,bjk->bik", x, y) multiplies batches of matrices."""
     if not isinstance(equation, str):
         raise NotSupported(
             "einsum(): the form with lists of axis numbers is not in labkit; write the equation as text"
@@ -134,7 +135,9 @@ def einsum(equation, *operands):
         terms[i], operands[i] = _one_of_each(equation, terms[i], x, dots)
     output = output.replace("...", "".join(dots))
     size: dict[str, int] = {}
-    for c, n in ((c, n) for t, x in zip(terms, operands, strict=True) for c, n in zip(t, x.shape, strict=True)):
+    for c, n in (
+        (c, n) for t, x in zip(terms, operands, strict=True) for c, n in zip(t, x.shape, strict=True)
+    ):
         if n != 1 and size.setdefault(c, n) != n:
             raise ShapeError(f"einsum(): {c!r} in {equation!r} stands for sizes {size[c]} and {n}")
     for c in output:
@@ -210,9 +213,3 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1):
     if beta == 0:  # as in torch, input is then ignored, even if it holds NaN
         return product
     return add(product, input if beta == 1 else mul(input, beta))
-
-
-def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
-    """beta input + alpha batch1 @ batch2"""
-    product = mul(bmm(batch1, batch2), alpha)
-    return product if beta == 0 else add(product, mul(input, beta))

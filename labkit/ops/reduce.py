@@ -277,12 +277,12 @@ def _pick(name, input, other, keepdim, dim, amount, pairwise, where):
 
 
 def max(input, other=None, keepdim=False, *, dim=None):
-    """The largest element; with `dim`, `(values, indices)` along it; with a tensor, the larger of each pair."""
+    """The largest element; with `dim`, `(values, indices)` along it; with a tensor, of each pair."""
     return _pick("max", input, other, keepdim, dim, amax, maximum, argmax)
 
 
 def min(input, other=None, keepdim=False, *, dim=None):
-    """The smallest element; with `dim`, `(values, indices)` along it; with a tensor, the smaller of each pair."""
+    """The smallest element; with `dim`, `(values, indices)` along it; with a tensor, of each pair."""
     return _pick("min", input, other, keepdim, dim, amin, minimum, argmin)
 
 
@@ -305,20 +305,6 @@ def std(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """The standard deviation: the square root of `var`."""
     dim, correction = _correction(dim, unbiased, correction)
     return _std(input, dim=dim, keepdim=keepdim, correction=correction)
-
-
-def var_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
-    """`(var, mean)`"""
-    return var(input, dim, unbiased, keepdim, correction=correction), mean(
-        input, None if isinstance(dim, bool) else dim, keepdim
-    )
-
-
-def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
-    """`(std, mean)`"""
-    return std(input, dim, unbiased, keepdim, correction=correction), mean(
-        input, None if isinstance(dim, bool) else dim, keepdim
-    )
 
 
 def norm(input, p="fro", dim=None, keepdim=False, dtype=None):

@@ -1,6 +1,7 @@
 """Views and rearrangements. Most share memory with their input, as in torch."""
 
 import math
+from itertools import pairwise
 
 from labkit.autograd import op
 from labkit.dtypes import promote
@@ -56,7 +57,7 @@ def as_strided(k, x, *, size, stride, storage_offset=None):
 
 @op
 def _overwritten(k, x, value, *, size, stride, offset):
-    """x after a strided region of its memory was overwritten by `value`: how gradients divide between the two."""
+    """x after a strided region of its memory was overwritten by `value`: who gets which gradient."""
     own, room = (x.shape, _strides(x), k.offset(x)), k.room(x)
 
     def backward(g):
@@ -103,7 +104,7 @@ def _concatenate(k, *xs, dim):
     before = (slice(None),) * dim
 
     def backward(g):
-        return tuple(k.getitem(g, (*before, slice(a, b))) for a, b in zip(ends, ends[1:], strict=False))
+        return tuple(k.getitem(g, (*before, slice(a, b))) for a, b in pairwise(ends))
 
     return k.concatenate([x for x in xs if x.shape != (0,)] or xs, dim), backward
 
@@ -152,7 +153,8 @@ def view(input, *shape):
     out = _reshape(input, shape=sizes)
     if out.base is None and input.numel():
         raise ShapeError(
-            f"view(): strides {input.stride()} of shape {tuple(input.shape)} cannot be seen as {sizes} without a copy. "
+            f"view(): shape {tuple(input.shape)} with strides {input.stride()} cannot be seen as {sizes} "
+            "without a copy. "
             "Use reshape(), which copies, or contiguous().view()."
         )
     return out
@@ -259,7 +261,7 @@ def expand(input, *sizes):
     fits = extra >= 0 and all(n in (1, s) or s == -1 for n, s in zip(shape, sizes[extra:], strict=True))
     if not fits or -1 in sizes[:extra]:
         raise ShapeError(
-            f"expand(): shape {shape} cannot be expanded to {sizes}: only axes of size 1 and new leading axes can."
+            f"expand(): shape {shape} cannot be expanded to {sizes}: only axes of size 1 can, or new ones."
         )
     full = tuple(shape[i - extra] if n == -1 else n for i, n in enumerate(sizes))
     return _expand(input, shape=full)

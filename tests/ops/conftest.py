@@ -14,5 +14,5 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
                 refused[value[0]] += value[2]
     for kernels in samples:
         terminalreporter.write_line(
-            f"OpInfo on {kernels} kernels: {samples[kernels]} samples, {refused[kernels]} refused by name, 0 wrong"
+            f"OpInfo on {kernels} kernels: {samples[kernels]} samples, {refused[kernels]} refused, 0 wrong"
         )

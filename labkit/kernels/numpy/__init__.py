@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import warnings
 
 # Every module of this folder, and every public function in it.
 KERNELS = {}
@@ -10,3 +11,6 @@ for _found in pkgutil.iter_modules(__path__):
     KERNELS[_found.name] = {
         name for name, value in vars(_module).items() if callable(value) and not name.startswith("_")
     }
+
+# As in torch, 0 / 0 and overflow are values (nan, inf), not warnings. A filter costs nothing per call.
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"labkit\.(ops|kernels|autograd)\b")

@@ -5,14 +5,13 @@ import math
 import numpy as np
 
 neg, abs, sign, square = np.negative, np.abs, np.sign, np.square
-exp, exp2, expm1, log, log2, log10, log1p = np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p
-sin, cos, tan, sinh, cosh, tanh = np.sin, np.cos, np.tan, np.sinh, np.cosh, np.tanh
-asin, acos, atan, atan2 = np.arcsin, np.arccos, np.arctan, np.arctan2
+exp, expm1, log, log2, log10, log1p = np.exp, np.expm1, np.log, np.log2, np.log10, np.log1p
+sin, cos, tanh = np.sin, np.cos, np.tanh
 sqrt, floor, ceil, round, trunc = np.sqrt, np.floor, np.ceil, np.rint, np.trunc
 isnan, isinf, isfinite, logical_not, bitwise_not = np.isnan, np.isinf, np.isfinite, np.logical_not, np.invert
 
 add, sub, mul, div, pow = np.add, np.subtract, np.multiply, np.true_divide, np.power
-floor_divide, remainder, fmod = np.floor_divide, np.remainder, np.fmod
+floor_divide, remainder = np.floor_divide, np.remainder
 maximum, minimum = np.maximum, np.minimum
 eq, ne, lt, le, gt, ge = np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal
 logical_and, logical_or, logical_xor = np.logical_and, np.logical_or, np.logical_xor

@@ -1,0 +1,98 @@
+"""The rules that keep the engine readable: one contract for kernels, and who may import what."""
+
+import ast
+import importlib
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import labkit
+from labkit import autograd, backends
+
+PACKAGE = Path(labkit.__file__).parent
+
+
+def imports_of(path: Path) -> set[str]:
+    """The top modules and labkit modules that a file imports, and the names it takes from labkit."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("ops/*.py")), ids=lambda p: p.name)
+def test_ops_do_not_touch_numpy(path):
+    assert not {name for name in imports_of(path) if name.split(".")[0] in ("numpy", "numba", "torch")}
+
+
+@pytest.mark.parametrize(
+    "path", sorted(PACKAGE.glob("kernels/*/*.py")), ids=lambda p: f"{p.parent.name}/{p.name}"
+)
+def test_kernels_do_not_know_tensors(path):
+    forbidden = ("labkit.tensor", "labkit.autograd", "labkit.ops", "labkit.nn", "labkit.engine")
+    assert not {name for name in imports_of(path) if name.startswith(forbidden) or name == "labkit.Tensor"}
+
+
+def parameters(function):
+    """The names of a kernel's parameters; only how many for a NumPy function used as it is."""
+    if isinstance(function, np.ufunc):
+        return function.nin
+    return list(inspect.signature(function).parameters)
+
+
+def kernel_tables():
+    for package in ("numba", "cuda"):
+        module = importlib.import_module(f"labkit.kernels.{package}")
+        for file, names in getattr(module, "KERNELS", {}).items():
+            for name in sorted(names):
+                yield pytest.param(package, file, name, id=f"{package}.{file}.{name}")
+
+
+@pytest.mark.parametrize(("package", "file", "name"), list(kernel_tables()))
+def test_every_kernel_has_its_twin_with_the_same_signature(package, file, name):
+    reference = getattr(importlib.import_module(f"labkit.kernels.numpy.{file}"), name)
+    if package == "cuda":
+        pytest.importorskip("numba.cuda")
+    fast = getattr(importlib.import_module(f"labkit.kernels.{package}.{file}"), name)
+    expected, got = parameters(reference), parameters(fast)
+    assert got == expected or len(got) == expected
+
+
+def test_ops_are_a_table():
+    assert {"matmul", "softmax", "getitem", "reshape", "concatenate"} <= autograd.OPS.keys()
+    assert str(inspect.signature(labkit.sum)) == "(x, dim=None, keepdim=False, dtype=None)"
+
+
+def test_kernels_are_chosen_by_context():
+    assert backends.current_kernels.name == "cpu"
+    with labkit.use_kernels("numpy") as k:
+        assert backends.current_kernels is k and k.name == "numpy"
+    assert backends.current_kernels.name == "cpu"
+    with pytest.raises(ValueError, match="no kernels 'tpu'"), labkit.use_kernels("tpu"):
+        pass
+    with pytest.raises(AttributeError, match="numpy has no kernel 'warp'"):
+        backends.get("numpy").warp  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "module", ["tensor", "autograd", "ops", "engine", "creation", "gradcheck", "dtypes", "nn"]
+)
+def test_every_module_can_be_imported_first_and_plain_arithmetic_needs_no_compiler(module):
+    code = f"""
+import sys
+import labkit.{module}
+import labkit
+labkit.tensor([1.0], requires_grad=True).exp().sum().backward()
+assert callable(labkit.tensor) and "torch" not in sys.modules and "numba" not in sys.modules
+"""
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONWARNINGS": "error"}, timeout=60
+    )
