@@ -11,6 +11,7 @@ from labkit.exercises.declare import Exercise
 from labkit.grade.answers import Source
 
 PAUSE = 15 * 60  # seconds without an event after which nobody is counted as working
+FAR = 1e11  # no clock is right beyond this
 
 
 @dataclass
@@ -120,7 +121,9 @@ def history(
     before = 0.0
     for event in events:
         at, key = event.get("at"), event.get("ex")
-        if not isinstance(at, int | float) or key not in state.work:
+        if not isinstance(at, int | float) or not 0 <= at < FAR or not isinstance(key, str):
+            continue
+        if key not in state.work:
             continue
         spent = at - before if 0 < at - before <= PAUSE else 0.0
         before = max(before, at)
@@ -131,7 +134,7 @@ def history(
         if event["kind"] == "attempt":
             _attempt(state, key, work, event, at)
         elif event["kind"] == "hint":
-            work.hints = max(work.hints, int(event.get("number") or 0))
+            work.hints = max(work.hints, _whole(event.get("number")))
         elif event["kind"] == "solution":
             work.shown = work.shown or not work.passed
         elif event["kind"] == "prediction":
@@ -161,10 +164,13 @@ def _attempt(state: History, key: str, work: Work, event: Mapping[str, Any], at:
 
 def _prediction(event: Mapping[str, Any]) -> Prediction:
     sure = event.get("sure")
-    is_number = isinstance(sure, int | float) and not isinstance(sure, bool)
-    return Prediction(
-        event["ex"], int(event.get("right", 0)), int(event.get("of", 0)), sure if is_number else None
-    )
+    is_number = isinstance(sure, int | float) and not isinstance(sure, bool) and 0 <= sure < FAR
+    right, of = _whole(event.get("right")), _whole(event.get("of"))
+    return Prediction(event["ex"], right, of, sure if is_number else None)
+
+
+def _whole(value: Any) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def calibration(predictions: Iterable[Prediction]) -> tuple[int, int, float] | None:

@@ -123,7 +123,8 @@ def _mistakes(state: History) -> str:
     items = "".join(every[:MISTAKES_SHOWN])
     if every[MISTAKES_SHOWN:]:
         rest = "".join(every[MISTAKES_SHOWN:])
-        items += f"<li><details><summary>{len(every) - MISTAKES_SHOWN} more</summary><ul>{rest}</ul></details></li>"
+        label = f"{len(every) - MISTAKES_SHOWN} more"
+        items += f"<li><details><summary>{label}</summary><ul>{rest}</ul></details></li>"
     return (
         f'<h2>Mistakes made, understood, mended</h2><div class="box"><ul>{items}</ul></div>' if items else ""
     )

@@ -1,0 +1,255 @@
+"""Progress is replayed from the events, whatever state they are in; the page stands on its own."""
+
+import json
+import re
+import subprocess
+import sys
+from datetime import datetime
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from labkit.exercises.declare import Item, Mistake, Predict
+from labkit.grade import events, progress
+from labkit.grade.history import Prediction, calibration_words, duration, history
+from labkit.grade.page import page
+
+START = datetime(2026, 3, 2, 10).timestamp()
+
+
+def exercise(key):
+    return Predict(
+        id=key, title=f"Title of {key}", minutes=3, level=1, hints=("a", "b", "c"), passed="p",
+        items={"a": Item("?", lambda: 1)}, mistakes=[Mistake("off", "One too many: `n - 1`.", {"a": 2})],
+    )  # fmt: skip
+
+
+COURSE = {key: exercise(key) for key in ("w00.a", "w00.b", "w01.a", "w01.b")}
+
+
+def attempt(key, status="pass", minute=0.0, **content):
+    return {
+        "kind": "attempt",
+        "at": START + 60 * minute,
+        "ex": key,
+        "status": status,
+        "mistake": None,
+        **content,
+    }
+
+
+def replay(*items):
+    return history(items, COURSE, {})
+
+
+def test_nothing_yet():
+    state = replay()
+    assert (state.passed, state.current, state.milestones()) == ([], "w00.a", [])
+    assert "Nothing tried yet: 4 exercises" in progress.summary(state)
+
+
+def test_attempts_until_the_first_pass():
+    state = replay(
+        attempt("w00.a", "not started"),
+        attempt("w00.a", "shape", 1, headline="x"),
+        attempt("w00.a", "shape", 2, headline="x"),  # the same verdict again, from another lane
+        attempt("w00.a", "values", 3, mistake="off"),
+        attempt("w00.a", "pass", 4),
+        attempt("w00.a", "pass", 5),
+        attempt("w00.b", "pass", 6),
+    )
+    a, b = state.work["w00.a"], state.work["w00.b"]
+    assert (a.attempts, a.first_try, a.passed_at) == (3, False, START + 240)
+    assert (b.attempts, b.first_try) == (1, True)
+    assert state.overcome() == [("w00.a", "off")]
+    assert progress.summary(state) == (
+        "2 of 4 exercises passed, 1 at the first try; 1 of 1 mistakes overcome; about 6 min."
+    )
+
+
+def test_what_comes_next():
+    assert replay(attempt("w00.a")).current == "w00.b"
+    assert replay(attempt("w00.a"), attempt("w01.a", "error")).current == "w01.a"
+    assert replay(attempt("w01.a", "error"), attempt("w00.a")).current == "w00.b"
+    done = replay(*(attempt(key, minute=n) for n, key in enumerate(COURSE)))
+    assert done.current is None and progress.next_words(done).startswith("All done")
+
+
+def test_a_pass_that_no_longer_holds_is_shown_and_stays_a_pass():
+    state = replay(attempt("w00.a"), attempt("w00.a", "values", 1))
+    assert state.work["w00.a"].kind == "failing" and state.passed == ["w00.a"]
+    assert any(line.startswith("  [!] w00.a") for line in progress.report(state))
+
+
+def test_time_does_not_count_pauses():
+    state = replay(attempt("w00.a", "error", 0), attempt("w00.a", minute=10), attempt("w00.b", minute=600))
+    assert state.seconds == 600 and state.work["w00.b"].seconds == 0
+
+
+def test_a_solution_shown_first_is_no_first_try():
+    shown = {"kind": "solution", "at": START, "ex": "w00.a"}
+    assert not replay(shown, attempt("w00.a", minute=1)).work["w00.a"].first_try
+    assert replay(attempt("w00.a"), shown).work["w00.a"].first_try
+
+
+def test_milestones():
+    state = replay(*(attempt(key, minute=n) for n, key in enumerate(COURSE)))
+    words = [words for _, words in state.milestones()]
+    assert words == ["First exercise passed", "Week 0 complete", "The whole course", "Week 1 complete"]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"kind": "attempt"},
+        {"kind": "attempt", "ex": "w00.a"},
+        {"kind": "attempt", "ex": "w00.a", "at": "yesterday", "status": "pass"},
+        {"kind": "attempt", "ex": ["w00.a"], "at": START},
+        {"kind": "attempt", "ex": "w99.gone", "at": START, "status": "pass"},
+        {"kind": "attempt", "ex": "w00.a", "at": START, "status": 7},
+        {"kind": "attempt", "ex": "w00.a", "at": float("inf"), "status": "pass"},
+        {"kind": "attempt", "ex": "w00.a", "at": float("nan"), "status": "pass"},
+        {"kind": "hint", "ex": "w00.a", "at": START, "number": None},
+        {"kind": "hint", "ex": "w00.a", "at": START, "number": "two"},
+        {"kind": "prediction", "ex": "w00.a", "at": START, "right": "1", "of": None, "sure": [3]},
+        {"kind": "prediction", "ex": "w00.a", "at": START},
+        {"kind": "something new", "ex": "w00.a", "at": START},
+    ],
+)
+def test_events_that_are_not_whole_are_survived(event):
+    state = replay(event)
+    assert state.passed == []
+    assert page(state) and list(progress.report(state))
+
+
+def test_calibration():
+    words = [
+        calibration_words([Prediction("w00.a", right, 10, sure)]) for right, sure in ((8, 8), (4, 8), (9, 5))
+    ]
+    assert ["know what you know" in words[0], "too sure" in words[1], "surer than" in words[2]] == [True] * 3
+    assert calibration_words([Prediction("w00.a", 1, 2, None)]) is None
+    assert calibration_words([Prediction("w00.a", 0, 0, 0)]) is None
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(0, "0 min"), (3599, "1 h 0 min"), (7800, "2 h 10 min")])
+def test_durations(seconds, words):
+    assert duration(seconds) == words
+
+
+# the file of events
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABKIT_ROOT", str(tmp_path))
+    return tmp_path
+
+
+def test_torn_lines_cost_only_themselves(course):
+    events.append("attempt", ex="w00.a")
+    with events.file().open("a") as file:
+        file.write('{"kind": "attempt", "ex": "w0')  # a torn line, without its end
+    events.append("hint", ex="w00.b")
+    with events.file().open("ab") as file:
+        file.write(b"\n\xff\xfe[1]\n[1, 2]\n{}\n" + b"[" * 100_000 + b"\n")
+    assert [event["kind"] for event in events.read()] == ["attempt", "hint"]
+
+
+def test_an_answer_that_cannot_be_written_costs_only_its_memory(course):
+    loop = []
+    loop.append(loop)
+    events.append("prediction", answer=loop)
+    events.append("prediction", answer={(1, 2): 3, "a": object})
+    assert [event["answer"]["a"] for event in events.read()] == ["<class 'object'>"]
+
+
+def test_a_folder_that_cannot_be_written(course):
+    (course / "progress").write_text("a file where the folder should be")
+    events.append("attempt", ex="w00.a")
+    assert events.read() == []
+
+
+# the page
+
+
+class Outline(HTMLParser):
+    """Checks that tags close in order, and collects them."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.attributes = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in ("meta", "circle", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def busy():
+    return replay(
+        attempt("w00.a", "values", 1, mistake="off"),
+        attempt("w00.a", minute=3),
+        attempt("w00.b", minute=9),
+        attempt("w01.a", "shape", 12),
+        {"kind": "prediction", "at": START, "ex": "w00.a", "right": 2, "of": 4, "sure": 4},
+    )
+
+
+def test_the_page_needs_no_script_and_no_network():
+    text = page(busy(), datetime(2026, 3, 9))
+    outline = Outline()
+    outline.feed(text)
+    assert outline.open == [] and not {"script", "link", "img", "iframe"} & set(outline.tags)
+    assert not re.search(r"https?:|@import|url\(|javascript:", text)
+    assert not any(name.startswith("on") or name in ("src", "href") for name, _ in outline.attributes)
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_the_page_says_what_was_done():
+    text = page(busy(), datetime(2026, 3, 9))
+    assert 'aria-label="2 of 4 exercises passed"' in text and "50%" in text
+    assert "Next: Title of w01.a" in text
+    assert "One too many: <code>n - 1</code>." in text
+    assert text.count("tile passed") == 2 and text.count("tile tried current") == 1
+    assert "March 9, 2026" in text and "Week 0 complete" in text
+    assert "2 of 4 right where you expected 4" in text
+
+
+def test_titles_are_escaped():
+    key = "w00.a"
+    state = history([], {key: exercise(key).__class__(**{**vars(exercise(key)), "title": '<b>"&'})}, {})
+    assert "&lt;b&gt;&quot;&amp;" in page(state) and '<b>"&' not in page(state)
+
+
+def test_the_command(course, capsys):
+    for folder in ("weeks", "solutions"):
+        (course / folder).mkdir()
+    events.append("attempt", ex="w00.answer", status="pass", mistake=None)
+    assert progress.main([]) == 0
+    out = capsys.readouterr().out
+    assert "1 of " in out and "[x] w00.answer" in out and "Next: w00.row_means" in out
+    file = course / "progress/progress.html"
+    assert file.as_uri() in out and file.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert out.isascii()
+
+
+def test_progress_hint_and_solution_do_not_import_torch():
+    code = (
+        "import sys\nfrom labkit.grade import hint, progress, solution\nprogress.load()\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2]).returncode == 0
+
+
+def test_events_are_plain_lines(course):
+    events.append("attempt", ex="w00.a", headline="zwei\nZeilen, é")
+    (line,) = [line for line in events.file().read_text().splitlines() if line]
+    assert json.loads(line)["headline"] == "zwei\nZeilen, é"
