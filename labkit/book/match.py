@@ -64,13 +64,16 @@ def match(cells: list[Cell], released: Released, other_ids: Container[str], log:
 def unmerge(parts: list[Part], released: Released, log: list[str]) -> list[Part]:
     """Take merged cells apart: look for each missing cell in the changed text where it should be."""
     order, home = list(released), _homes(parts)
+    code = [part for key, part in home.items() if released[key]["cell_type"] == "code"]
     absent = {key for key in order if key not in home or _is_mere_copy(home[key], released[key])}
     answers = choose(parts, released)
     missing = absent | {key for key, part in answers.items() if _is_beheaded(part, released[key])}
     for key in (key for key in reversed(order) if key in missing):
         for index, part in enumerate(parts):
-            if part.key is None:  # a cell of their own may hold an answer that has no cell, but not move down
-                below = [order.index(p.key) for p in parts[index:] if p.key and p is home.get(p.key)]
+            if (
+                part.key is None
+            ):  # their own cell may hold an answer that has no cell, but not move below code
+                below = [order.index(p.key) for p in parts[index:] if p.key and p in code]
                 fits = key in absent and order.index(key) < (below or [len(order)])[0]
                 between = None
             else:  # the cell above, or one above that if those between are missing too

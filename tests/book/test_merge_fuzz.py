@@ -127,9 +127,9 @@ def whole_answers(first: dict, second: dict, learner: Learner) -> dict[str, list
         skipped = order[order.index(head) + 1 : order.index(key)] if head in order else []
         together = strangers <= {head} and (head in (None, key) or not set(skipped) & set(names))
         rest = {names[i] for i in places[1:]}  # the pieces below must still carry the exercise's name
-        whole = defines(learner.cells[places[0]], first, key) and (rest <= {key} if head else not rest)
-        torn = head != key and not whole
-        if together and not torn and not rivals and key in {cell["id"] for cell in second["cells"]}:
+        named = rest <= {key} if head else not rest
+        whole = named and (head == key or defines(learner.cells[places[0]], first, key))
+        if together and whole and not rivals and key in {cell["id"] for cell in second["cells"]}:
             out[key] = lines
     return out
 
