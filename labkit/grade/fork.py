@@ -28,7 +28,7 @@ def _context() -> Any:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["labkit.grade.warm", "labkit.grade.fork"])
+    context.set_forkserver_preload(["labkit.grade.preload", "labkit.grade.fork"])
     return context
 
 

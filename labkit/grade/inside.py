@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 from labkit.grade.check import check as check  # kept before any cell can put another in its place
@@ -43,4 +44,5 @@ def limit_memory() -> None:
     limit = int(float(os.environ.get("LABKIT_MEMORY", most / GIB)) * GIB)
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    with suppress(ValueError, OSError):  # some systems refuse a limit below what is in use
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))

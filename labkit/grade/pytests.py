@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 PREFIX = "LABKIT "
+# Without what pytest does for tests of code: rewritten asserts, a cache, a garbage collection at the end.
+LEAN = ("--assert=plain", *("-p", "no:cacheprovider"), *("-p", "no:unraisableexception"))
 BASE = [
-    *(sys.executable, "-m", "pytest", "-s", "-q", "--no-header", "--tb=short", "--color=no"),
-    *("-c", os.devnull, "-p", "no:cacheprovider", "-p", "labkit.grade.quick", "-p", "nbval.plugin"),
+    *(sys.executable, "-m", "pytest", "-s", "-q", "--no-header", "--tb=short", "--color=no", *LEAN),
+    *("-c", os.devnull, "-p", "labkit.grade.quick", "-p", "nbval.plugin"),
     *("--nbval-current-env", "--nbval-kernel-startup-timeout=120"),
 ]
 

@@ -1,8 +1,7 @@
 """The inside of the warm lane: a process that runs cells as a kernel would, told to over a pipe.
 
-Importing this module is the warming-up: multiprocessing's fork server imports it once, and every process that
-grades is a fork of that server with torch and the checks already there. No tensor operation runs
-here, because thread pools do not survive a fork.
+Every process that grades is a fork of a server that has imported torch and the checks already (`preload.py`);
+where there is no fork, it is a fresh process that imports what its cells need.
 """
 
 from __future__ import annotations
@@ -16,25 +15,21 @@ import sys
 from multiprocessing.connection import Connection
 from typing import Any
 
-import torch  # noqa: F401 - so that forks have it
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-import labkit.grade.inside  # noqa: F401 - cells ask for it
-from labkit import exercises
-
-check = importlib.import_module("labkit.grade.check")
-exercises.all_exercises()
+# What kernels have in their environment too.
+ENVIRONMENT = {"LABKIT_LANE": "watch", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 
 
 def serve(pipe: Connection, folder: str, environment: dict[str, str]) -> None:
     """Run cells until the pipe closes: a message is a source and its time limit, the answer its outcome."""
-    os.environ.update(environment)
-    os.environ |= {"LABKIT_LANE": "watch", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    os.environ.update(environment | ENVIRONMENT)
     os.chdir(folder)
     sys.path.insert(0, "")
     _be_silent()
     shell = _new_shell()
+    check = importlib.import_module("labkit.grade.check")
     records: list[dict[str, Any]] = []
     check.listeners.append(lambda verdict: records.append(verdict.record()))
     pipe.send_bytes(b"{}")  # ready
