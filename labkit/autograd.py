@@ -130,15 +130,16 @@ def op(fn: Callable[..., Any]) -> Op:
                 data.append(t if t is None else _number(name, t))
                 need.append(False)
         k = backends.of(device) if device != "cpu" else backends.current_kernels
+        record = True in need and mode.recording
         if wants_need:
-            params["need"] = need
+            params["need"] = need if record else [False] * len(need)
         try:
             value, backward = fn(k, *data, **params)
         except ValueError as error:
             raise _explained(error, name, data) from None
         many = value.__class__ is tuple
         out = tuple([_wrap(k, v, inputs, device) for v in value]) if many else _wrap(k, value, inputs, device)
-        if backward is not None and True in need and mode.recording:
+        if record and backward is not None:
             _record(name, inputs, out if many else (out,), backward, k)
         return out
 
@@ -323,12 +324,12 @@ def _run(
 
 def _send_back(node: Node, grads: list[Array], pending: dict[Node, list[Array]]) -> None:
     """Call the node's backward and hand the gradients of its inputs to the nodes that made them."""
-    k = node.kernels
-    results = _call_backward(node, grads)
-    for edge, g in zip(node.edges, results, strict=True):
+    k, seen = node.kernels, list(grads)
+    for edge, g in zip(node.edges, _call_backward(node, grads), strict=True):
         if edge is not None and g is not None:
-            if edge[0].leaf is not None and (g is grads[0] or k.is_view(g)):
+            if edge[0].leaf is not None and (k.is_view(g) or any(g is other for other in seen)):
                 g = k.copy(g)  # a leaf keeps its gradient: it must not share memory with another
+            seen.append(g)
             _accumulate(pending, edge, g)
 
 

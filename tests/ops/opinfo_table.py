@@ -40,7 +40,7 @@ CORE["__getitem__"] = Tensor.__getitem__
 
 _FUNCTIONAL_SAME_NAME = """
     adaptive_avg_pool2d avg_pool2d batch_norm binary_cross_entropy_with_logits conv1d conv2d
-    conv_transpose2d cosine_similarity cross_entropy elu gelu group_norm huber_loss interpolate/area
+    conv_transpose2d cosine_similarity cross_entropy elu gelu group_norm interpolate/area
     interpolate/bicubic interpolate/bilinear interpolate/linear interpolate/nearest
     interpolate/nearest-exact interpolate/trilinear kl_div l1_loss layer_norm leaky_relu linear
     logsigmoid max_pool2d mse_loss nll_loss normalize pad/circular pad/constant pad/reflect
