@@ -266,7 +266,12 @@ def _cost(exercise: Implement, judged: Judged) -> Problem | None:
 
 
 def recognize(exercise: Implement, attempt: Trial) -> Mistake | None:
-    """The declared mistake that does the same as this answer on every case, if there is one."""
+    """The declared mistake that does the same as this answer on every case, if there is one.
+
+    Where every case raised, only the kind of error could be compared: too little to name a cause.
+    """
+    if all(outcome.error is not None for outcome in attempt.outcomes):
+        return None
     terms = [terms_of(exercise, case) for case in exercise.cases]
     for mistake in exercise.mistakes:
         if attempt.same(trial(exercise, mistake.wrong), terms):

@@ -6,6 +6,7 @@ process itself) is gone with it. That is what thousands of mutants need.
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import selectors
@@ -54,15 +55,24 @@ def one_thread() -> None:
 
 
 def forked(
-    tasks: Iterable[T], work: Callable[[T], Any], seconds: float, jobs: int = 1
+    tasks: Iterable[T], work: Callable[[T], Any], seconds: float, jobs: int = 1, cpu: float | None = None
 ) -> Iterator[tuple[T, Any]]:
-    """Call `work(task)` in a fork for each task; yield (task, result or Lost) as they finish."""
+    """Call `work(task)` in a fork for each task; yield (task, result or Lost) as they finish.
+
+    A task may take `seconds` by the clock and, if given, `cpu` seconds of computing. The second limit ends an
+    endless loop soon, and a busy machine does not move it.
+    """
     if not hasattr(os, "fork"):
         raise OSError("This needs fork(): run it on Linux, on macOS, or on Windows inside WSL.")
     waiting = iter(tasks)
+
+    def limited(task: T) -> Any:
+        _limit_cpu(cpu)
+        return work(task)
+
     with selectors.DefaultSelector() as running:
         try:
-            while _fill(running, waiting, work, seconds, jobs):
+            while _fill(running, waiting, limited, seconds, jobs):
                 yield from _finished(running)
         finally:
             for key in list(running.get_map().values()):
@@ -94,6 +104,14 @@ def _fill(
         child = _Child(task, pid, time.monotonic() + seconds, bytearray())
         running.register(reader, selectors.EVENT_READ, child)
     return bool(running.get_map())
+
+
+def _limit_cpu(seconds: float | None) -> None:
+    if seconds is not None:
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), most))
 
 
 def _work_and_exit(work: Callable[[Any], Any], task: Any, writer: int) -> None:

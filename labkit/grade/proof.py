@@ -158,16 +158,16 @@ def _mistake_problem(exercise: Exercise, mistake: Mistake) -> str | None:
     verdict = _judge_mistake(exercise, mistake)
     if verdict.passed:
         return f"mistake {mistake.name!r} passes"
+    if isinstance(exercise, Implement) and all(
+        run(exercise, mistake.wrong, case).error is not None for case in exercise.cases
+    ):
+        return f"mistake {mistake.name!r} raises in every case; only its kind of error could be recognized"
     if verdict.mistake is None:
         return f"mistake {mistake.name!r} is not recognized: {_said(verdict)}"
     if verdict.mistake != mistake.name:
         return f"mistakes {mistake.name!r} and {verdict.mistake!r} cannot be told apart; add a case"
     if verdict.status != "error" and verdict.headline.endswith("..."):
         return f"mistake {mistake.name!r}: the message is cut: {verdict.headline}"
-    if isinstance(exercise, Implement) and all(
-        run(exercise, mistake.wrong, case).error is not None for case in exercise.cases
-    ):
-        return f"mistake {mistake.name!r} raises in every case, so any other error would be taken for it"
     return None
 
 
@@ -293,11 +293,11 @@ def _prove_mutants(report: Report, task: Task, source: Source, space: dict[str, 
         chosen = [mutant for _, mutant in sample_of([("", m) for m in every], task.sample, task.seed)]
     known = equivalent_mutants(task.equivalent).get(exercise.id, [])
     same = Mutant(0, "none", "", "", source.solution)  # must survive, or nothing is proven
-    seconds = 2 + 10 * report.seconds
+    enough = 2 + 10 * report.seconds
     survived = {
         mutant
         for mutant, passed in pool.forked(
-            [same, *chosen], lambda mutant: survives(exercise, source, space, mutant), seconds
+            [same, *chosen], lambda mutant: survives(exercise, source, space, mutant), 10 * enough, cpu=enough
         )
         if passed is True
     }

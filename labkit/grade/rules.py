@@ -34,8 +34,8 @@ def watched() -> Iterator[Counter[str]]:
     with ExitStack() as stack:
         if "torch" in sys.modules:
             stack.enter_context(_torch_watcher(used))
-        if "labkit.autograd" in sys.modules:
-            watch_ops = sys.modules["labkit.autograd"].watch_ops
+        if "labkit.op_table" in sys.modules:
+            watch_ops = sys.modules["labkit.op_table"].watch_ops
             stack.enter_context(watch_ops(lambda name: used.update([_bare(name)])))
         yield used
 

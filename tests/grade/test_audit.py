@@ -358,6 +358,16 @@ def test_the_pool_survives_everything(capfd):
     assert capfd.readouterr().out == ""
 
 
+def test_an_endless_loop_is_ended_by_the_time_it_computes():
+    def spin(task):
+        while True:
+            pass
+
+    start = time.monotonic()
+    ((_, result),) = pool.forked([1], spin, seconds=300, cpu=1)
+    assert isinstance(result, pool.Lost) and time.monotonic() - start < 200
+
+
 def test_large_results_arrive():
     assert [len(result) for _, result in pool.forked([10_000_000], lambda n: "x" * n, 30)] == [10_000_000]
 

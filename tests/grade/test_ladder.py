@@ -365,5 +365,32 @@ def test_rules_come_before_values_and_cost_last():
     assert verdict(lambda x, dim: center(x, dim) + 0 + 0, rules=Rules(max_ops=3)).status == "cost"
 
 
+def test_labkits_own_engine():
+    import labkit
+
+    exercise = center_exercise(
+        engine="labkit",
+        cases=[Case("a", lambda draw: {"x": draw.normal(3, 4), "w": draw.strided(4, 2)})],
+        oracle=lambda x, w: (x @ w).exp(),
+        grads=("x", "w"),
+        rules=Rules(forbids=("softmax",)),
+        mistakes=[Mistake("no exp", "s", lambda x, w: x @ w)],
+    )
+    assert judge(exercise, lambda x, w: (x @ w).exp()).passed
+    assert judge(exercise, lambda x, w: x @ w).mistake == "no exp"
+    assert judge(exercise, lambda x, w: (x @ w).exp().detach()).status == "gradients"
+    assert judge(exercise, lambda x, w: torch.from_numpy((x @ w).exp().detach().numpy())).status == "type"
+    helper = {"f": labkit.softmax}
+    assert judge(exercise, lambda x, w: helper["f"](x, dim=-1) @ w).status == "rule"
+
+
+def test_errors_everywhere_are_not_taken_for_a_mistake():
+    def raises(x, dim):
+        raise KeyError(1)
+
+    found = verdict(lambda x, dim: {}[1], mistakes=[Mistake("raises", "s", raises)])
+    assert (found.status, found.mistake) == ("error", None)
+
+
 def test_the_oracle_answers_every_case():
     assert isinstance(expected(center_exercise(), CASES[2]), Raises)
