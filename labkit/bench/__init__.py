@@ -1,7 +1,7 @@
 """`make bench`: labkit beside torch and other engines, on the same weights, batches and number of threads.
 
-Only equal computations are timed: an engine whose first losses differ from torch's is reported, not measured. A
-section is a function of `Options` that returns text; to add one, write it and put it into `SECTIONS`.
+Only equal computations are timed: an engine whose first losses differ from torch's is reported, not measured.
+A section is a function of `Options` that returns text; to add one, write it and put it into `SECTIONS`.
 """
 
 import argparse

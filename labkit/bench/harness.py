@@ -1,6 +1,7 @@
-"""Fair timing on a busy machine: engines in turn, in random order, round after round; medians of per-round ratios.
+"""Fair timing on a busy machine: engines in turn, in random order, round after round.
 
-What disturbs one engine in a round disturbs the others too, so a ratio within a round says more than any time.
+What disturbs one engine in a round disturbs the others too, so a ratio within a round says more than any
+time; what is reported is the median of these ratios.
 """
 
 import json

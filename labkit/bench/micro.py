@@ -35,7 +35,9 @@ OPS: dict[str, tuple[list[tuple[int, ...]], Callable[..., Any]]] = {
 
 
 def build(lib: Any, name: str) -> tuple[Callable[[], None], Callable[[], list[float]]]:
-    """A step that runs the operation and its gradients, and a function that returns numbers to compare engines by."""
+    """A step that runs the operation and its gradients, and a function whose numbers two engines must
+    share.
+    """
     shapes, function = OPS[name]
     F, rng = lib.nn.functional, np.random.default_rng(0)
     inputs = [lib.tensor(rng.standard_normal(s).astype(np.float32)) for s in shapes]

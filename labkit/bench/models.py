@@ -1,7 +1,8 @@
-"""The four training steps that are measured, written once: labkit has torch's names, so `lib` may be either.
+"""The four training steps that are measured, written once: `lib` may be labkit or torch, the names are the
+same.
 
-A `Case` holds the sizes and makes the same weights and the same batch for every engine, from one seed. `build` makes
-the model; `Trainer.step` is what the clock sees: forward, loss, backward, update.
+A `Case` holds the sizes and makes the same weights and the same batch for every engine, from one seed.
+`build` makes the model; `Trainer.step` is what the clock sees: forward, loss, backward, update.
 """
 
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ class Case:
         return rng.standard_normal(shape).astype(np.float32), rng.integers(0, 10, self.batch)
 
     def weights(self, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-        """A value for every parameter: biases and vectors near 0 or 1, matrices scaled to keep the size of signals."""
+        """A value for every parameter: vectors near 0 or 1, matrices scaled to keep the size of signals."""
         rng, values = np.random.default_rng(1), {}
         for name, shape in shapes.items():
             scale = 0.1 if len(shape) == 1 else float(np.prod(shape[1:])) ** -0.5
@@ -76,7 +77,7 @@ def build(lib: Any, case: Case) -> Any:
 def _lstm(lib: Any, width: int) -> Any:
     nn = lib.nn
 
-    class Classifier(nn.Module):
+    class Classifier(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.lstm = nn.LSTM(64, width)
@@ -91,7 +92,7 @@ def _lstm(lib: Any, width: int) -> Any:
 def _gpt(lib: Any, width: int, heads: int, layers: int, length: int, vocabulary: int = 65) -> Any:
     nn, F = lib.nn, lib.nn.functional
 
-    class Block(nn.Module):
+    class Block(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
@@ -106,7 +107,7 @@ def _gpt(lib: Any, width: int, heads: int, layers: int, length: int, vocabulary:
             x = x + self.out(y.transpose(1, 2).reshape(B, T, C))
             return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
 
-    class GPT(nn.Module):
+    class GPT(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)

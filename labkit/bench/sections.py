@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from labkit.bench import plots
-from labkit.bench.harness import Comparison, EngineError, Worker, compare, prepare, with_workers
+from labkit.bench.harness import Comparison, Worker, compare, prepare, with_workers
 from labkit.bench.micro import OPS
 from labkit.bench.models import STEPS, Case
 
@@ -121,7 +121,7 @@ def sizes(options: Options) -> str:
         for model, sizes in GROWTH.items():
             for size, values in sizes.items():
                 for value in values:
-                    case = replace(base[model], **{size: value})
+                    case = replace(base[model], **{size: value})  # type: ignore[arg-type]
                     result = compare(workers, prepare(case), 3, options.seconds / 4)
                     torch, labkit = (result.times[e].median("cpu") * 1e3 for e in ("torch", "labkit"))
                     curves.setdefault((model, size), []).append((value, torch, labkit))
@@ -138,7 +138,7 @@ def sizes(options: Options) -> str:
 
 
 def import_time(options: Options) -> str:
-    """Wall clock of a fresh interpreter that imports something, minus one that imports nothing; median of 5."""
+    """Wall clock of a fresh interpreter that imports something, less an idle one; median of 5."""
 
     def once(statement: str) -> float:
         start = time.perf_counter()

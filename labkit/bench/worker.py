@@ -1,7 +1,7 @@
-"""One engine in a process of its own, with its own number of threads: `python -m labkit.bench.worker labkit 2`.
+"""One engine in a process of its own, with its own thread count: `python -m labkit.bench.worker labkit 2`.
 
-The harness writes one request a line to its standard input and reads one answer a line, both JSON. A worker that is
-not asked anything waits for input, so engines never compete while one of them is measured.
+The harness writes one request a line to its standard input and reads one answer a line, both JSON. A worker
+that is not asked anything waits for input, so engines never compete while one of them is measured.
 """
 
 import ctypes
@@ -56,7 +56,7 @@ def timed(step: Any, count: int) -> dict[str, float]:
 
 
 def _status(field: str) -> int:
-    """Bytes, from Linux's account of this process: VmRSS (now) or VmHWM (the highest since the last reset)."""
+    """Bytes, from Linux's account of this process: VmRSS (now) or VmHWM (highest since the last reset)."""
     found = re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return int(found.group(1)) * 1024 if found else 0
 
@@ -64,7 +64,7 @@ def _status(field: str) -> int:
 def peak_memory(engine: str, case: Case) -> dict[str, int]:
     """Resident memory that training adds to a process in which all code is already loaded.
 
-    Train once and throw the model away, so that libraries, compiled kernels and their caches are counted as the
+    Train once and throw the model away, so that libraries, compiled kernels and their caches count as the
     start; then reset the high-water mark, train again and read it. The same for every engine.
     """
     first = trainer(engine, case)

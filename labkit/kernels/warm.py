@@ -1,8 +1,9 @@
-"""Compile every kernel once and keep the result on disk: `python -m labkit warm`, run by `make lab` and `make test`.
+"""Compile every kernel once and keep the result on disk: `python -m labkit warm`, part of `make lab`, `make
+test`.
 
-Without this the first call of each kernel would stop a lesson for a second or two. Every job below trains or runs
-something tiny, so that each kernel is compiled for the types it is used with, serial and parallel; the second run
-only loads what the first one left.
+Without this the first call of each kernel would stop a lesson for a second or two. Every job below trains or
+runs something tiny, so that each kernel is compiled for the types it is used with, serial and parallel; the
+second run only loads what the first one left.
 """
 
 import sys
@@ -37,7 +38,7 @@ def _jobs() -> dict[str, Callable[[], Any]]:
         "softmax": lambda t: F.softmax(t, dim=-1),
         "log_softmax": lambda t: F.log_softmax(t, dim=-1),
     }
-    jobs = {case.model: Trainer(labkit, case).step for case in STEPS}
+    jobs: dict[str, Callable[[], Any]] = {case.model: Trainer(labkit, case).step for case in STEPS}
     jobs |= {name: through(function, x) for name, function in elementwise.items()}
     jobs["rms_norm"] = through(lambda t, w: F.rms_norm(t, (40,), w), x, (40,))
     jobs["gru"] = through(lambda t: labkit.nn.GRU(3, 4)(t)[0], (2, 5, 3))

@@ -1,4 +1,6 @@
-"""Every compiled kernel gives what its NumPy twin gives: sizes 0 and 1, odd sizes, strided inputs, NaN and inf."""
+"""Every compiled kernel gives what its NumPy twin gives: sizes 0 and 1, odd sizes, strided inputs, NaN and
+inf.
+"""
 
 import importlib
 import inspect
@@ -45,7 +47,7 @@ def softmax_cases():
 
 def conv_cases():
     """(x, w, b, stride, padding, dilation, groups): the direct kernel, its edges, and what falls back."""
-    for N, C, O, size, kernel, padding in [
+    for N, C, F, size, kernel, padding in [
         (2, 3, 5, (9, 7), (3, 3), (1, 1)),
         (1, 1, 1, (5, 5), (3, 3), (0, 0)),
         (3, 2, 4, (8, 6), (5, 5), (2, 2)),
@@ -56,7 +58,7 @@ def conv_cases():
         (0, 3, 4, (5, 5), (3, 3), (1, 1)),
         (2, 2, 3, (5, 5), (1, 1), (2, 1)),
     ]:
-        yield normal(N, C, *size), normal(O, C, *kernel), normal(O), (1, 1), padding, (1, 1), 1
+        yield normal(N, C, *size), normal(F, C, *kernel), normal(F), (1, 1), padding, (1, 1), 1
     yield normal(2, 4, 9, 9), normal(6, 2, 3, 3), None, (2, 1), (1, 1), (1, 2), 2
     yield normal(2, 4, 9, 9), normal(6, 4, 3, 3), None, (1, 1), (1, 1), (1, 1), 1
 
@@ -86,10 +88,10 @@ def pool_grad_cases(reference):
 
 
 def recurrent_cases(gates):
-    for T, N, I, H in [(1, 1, 1, 1), (5, 3, 4, 6), (2, 40, 3, 257)]:
+    for T, N, D, H in [(1, 1, 1, 1), (5, 3, 4, 6), (2, 40, 3, 257)]:
         k = gates * H
-        weights = normal(k, I) / np.float32(I**0.5), normal(k, H) / np.float32(H**0.5), normal(k), normal(k)
-        yield normal(T, N, I), normal(N, H), normal(N, H), *weights
+        weights = normal(k, D) / np.float32(D**0.5), normal(k, H) / np.float32(H**0.5), normal(k), normal(k)
+        yield normal(T, N, D), normal(N, H), normal(N, H), *weights
 
 
 def lstm_grad_cases(reference):

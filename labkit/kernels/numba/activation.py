@@ -1,4 +1,6 @@
-"""Activations: one pass over flat memory, where the NumPy form makes an array for every step of the formula."""
+"""Activations: one pass over flat memory, where the NumPy form makes an array for every step of the
+formula.
+"""
 
 import math
 

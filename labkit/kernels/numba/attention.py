@@ -1,5 +1,5 @@
-"""Scaled dot-product attention: BLAS multiplies strided views of q, k and v as they are (heads are never copied
-together), and scale, causal mask and softmax are one pass over each row of scores."""
+"""Scaled dot-product attention: BLAS multiplies strided views of q, k and v as they are (heads are never
+copied together), and scale, causal mask and softmax are one pass over each row of scores."""
 
 import numpy as np
 from numba import prange

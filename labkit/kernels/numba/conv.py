@@ -1,13 +1,14 @@
-"""Direct convolution on one flat padded row per channel: stride 1, dilation 1, one group; the rest is NumPy's.
+"""Direct convolution on one flat padded row per channel: stride 1, dilation 1, one group; else NumPy.
 
-All images of a channel are laid out behind each other, every image below `ph` rows of zeros, every row behind `pw`
-zeros: the zeros after a row are those before the next one. With rows of P = W + pw elements, output f of the tap
-(ky, kx) reads element f + ky * P + kx. So for a given tap the whole batch is one shifted array, and a convolution
-is long multiply-adds of shifted arrays with no row ends to look after. The few results that mix the end of a row
-with the start of the next are never copied out. No column matrix (KH * KW times the input) is ever made.
+All images of a channel are laid out behind each other, every image below `ph` rows of zeros, every row
+behind `pw` zeros: the zeros after a row are those before the next one. With rows of P = W + pw elements,
+output f of the tap (ky, kx) reads element f + ky * P + kx. So for a given tap the whole batch is one
+shifted array, and a convolution is long multiply-adds of shifted arrays with no row ends to look after. The
+few results that mix the end of a row with the start of the next are never copied out. No column matrix of
+KH * KW times the input is ever made.
 
-The output is worked on in chunks of whole rows that stay in the nearest cache, four output channels at a time: an
-element of x is loaded once for twelve multiply-adds.
+The output is worked on in chunks of whole rows that stay in the nearest cache, four output channels at a
+time: an element of x is loaded once for twelve multiply-adds.
 """
 
 import numpy as np
@@ -50,11 +51,11 @@ def _add_taps(x, start, w, y0, y1, y2, y3):
 
 @kernel(grain=8_000)
 def _conv(x, w, b, y, pitch, rows):
-    """for each chunk of rows, four outputs o, input c, row ky of the kernel:  y[o] += taps w[o, c, ky] of x[c]
+    """for each chunk of rows, four filters f, input c, row ky of the kernel:  y[f] += taps of w[f, c, ky]
 
-    x (C, flat), w (O / 4, C, KH, 4, KW), b (O,), y (N, O, OH, OW); an image takes `rows` rows of x.
+    x (C, flat), w (F / 4, C, KH, 4, KW), b (F,), y (N, F, OH, OW); an image takes `rows` rows of x.
     """
-    N, O, OH, OW = y.shape
+    N, F, OH, OW = y.shape
     groups, C, KH, _, _ = w.shape
     step = max(1, _CHUNK // pitch)
     for job in prange(-(-N * rows // step) * groups):
@@ -65,7 +66,7 @@ def _conv(x, w, b, y, pitch, rows):
             for ky in range(KH):
                 start, taps = (first + ky) * pitch, w[group, c, ky]
                 _add_taps(x[c], start, taps, plane[0], plane[1], plane[2], plane[3])
-        for k in range(min(4, O - 4 * group)):
+        for k in range(min(4, F - 4 * group)):
             o = 4 * group + k
             for row in range(first, last):
                 n, i = row // rows, row % rows
@@ -103,10 +104,11 @@ def _sum_taps(x, start, g0, g1, g2, gw, taps):
 def _conv_grad_weight(x, g, gw, pitch, rows):
     """for each block of chunks, chunk of rows, three outputs o, input c, row ky:  gw[o, c, ky] += taps
 
-    x (C, flat), g (N, O, OH, OW), gw (blocks, O / 3, C, KH, 3, KW). The chunk of g is laid out as x is, with zeros
-    where no output is; an infinite x next to such a zero therefore makes its weight gradient NaN.
+    x (C, flat), g (N, F, OH, OW), gw (blocks, F / 3, C, KH, 3, KW). The chunk of g is laid out as x is,
+    with zeros where no output is; an infinite x next to such a zero therefore makes its weight gradient
+    NaN.
     """
-    N, O, OH, OW = g.shape
+    N, F, OH, OW = g.shape
     blocks, groups, C, KH, _, KW = gw.shape
     step = max(1, _CHUNK // pitch)
     chunks = -(-N * rows // step)
@@ -115,7 +117,7 @@ def _conv_grad_weight(x, g, gw, pitch, rows):
         for chunk in range(block * chunks // blocks, (block + 1) * chunks // blocks):
             first, last = chunk * step, min((chunk + 1) * step, N * rows)
             plane = np.zeros((3, (last - first) * pitch), np.float32)
-            for k in range(min(3, O - 3 * group)):
+            for k in range(min(3, F - 3 * group)):
                 for row in range(first, last):
                     n, i = row // rows, row % rows
                     if i < OH:
@@ -153,19 +155,19 @@ def _flat(x, padding, KH, KW):  # (N, C, H, W) -> (C, flat), and its row length 
     return out, pitch, rows
 
 
-def _by_fours(w):  # (O, C, KH, KW) -> (O / 4, C, KH, 4, KW), the last group filled up with zeros
-    O, C, KH, KW = w.shape
-    groups = -(-O // 4)
-    if O % 4:
-        w = np.concatenate((w, np.zeros((groups * 4 - O, C, KH, KW), np.float32)))
+def _by_fours(w):  # (F, C, KH, KW) -> (F / 4, C, KH, 4, KW), the last group filled up with zeros
+    F, C, KH, KW = w.shape
+    groups = -(-F // 4)
+    if F % 4:
+        w = np.concatenate((w, np.zeros((groups * 4 - F, C, KH, KW), np.float32)))
     return np.ascontiguousarray(w.reshape(groups, 4, C, KH, KW).transpose(0, 2, 3, 1, 4))
 
 
 def _direct(x, w, b, padding):
-    (N, _, H, W), (O, _, KH, KW), (ph, pw) = x.shape, w.shape, padding
-    y = np.empty((N, O, H + 2 * ph - KH + 1, W + 2 * pw - KW + 1), np.float32)
+    (N, _, H, W), (F, _, KH, KW), (ph, pw) = x.shape, w.shape, padding
+    y = np.empty((N, F, H + 2 * ph - KH + 1, W + 2 * pw - KW + 1), np.float32)
     flat, pitch, rows = _flat(x, padding, KH, KW)
-    _conv(flat, _by_fours(w), np.zeros(O, np.float32) if b is None else b, y, pitch, rows)
+    _conv(flat, _by_fours(w), np.zeros(F, np.float32) if b is None else b, y, pitch, rows)
     return y
 
 
@@ -176,14 +178,14 @@ def _is_direct(w_shape, stride, padding, dilation, groups, *arrays):
 
 
 @fast
-def conv2d(x, w, b, stride, padding, dilation, groups):  # (N, C, H, W) (O, C, KH, KW) (O,) -> (N, O, OH, OW)
+def conv2d(x, w, b, stride, padding, dilation, groups):  # (N, C, H, W) (F, C, KH, KW) (F,) -> (N, F, OH, OW)
     if not _is_direct(w.shape, stride, padding, dilation, groups, x, w):
         return conv2d.reference(x, w, b, stride, padding, dilation, groups)
     return _direct(x, w, b, padding)
 
 
 @fast
-def conv2d_grad_input(g, w, shape, stride, padding, dilation, groups):  # (N, O, OH, OW) -> (N, C, H, W)
+def conv2d_grad_input(g, w, shape, stride, padding, dilation, groups):  # (N, F, OH, OW) -> (N, C, H, W)
     """The convolution of g with the kernels flipped, inputs and outputs exchanged."""
     if not _is_direct(w.shape, stride, padding, dilation, groups, g, w):
         return conv2d_grad_input.reference(g, w, shape, stride, padding, dilation, groups)
@@ -192,18 +194,18 @@ def conv2d_grad_input(g, w, shape, stride, padding, dilation, groups):  # (N, O,
 
 
 @fast
-def conv2d_grad_weight(g, x, shape, stride, padding, dilation, groups):  # -> (O, C, KH, KW)
+def conv2d_grad_weight(g, x, shape, stride, padding, dilation, groups):  # -> (F, C, KH, KW)
     if not _is_direct(shape, stride, padding, dilation, groups, g, x):
         return conv2d_grad_weight.reference(g, x, shape, stride, padding, dilation, groups)
-    O, C, KH, KW = shape
-    gw = np.zeros((_BLOCKS, -(-O // 3), C, KH, 3, KW), np.float32)
+    F, C, KH, KW = shape
+    gw = np.zeros((_BLOCKS, -(-F // 3), C, KH, 3, KW), np.float32)
     flat, pitch, rows = _flat(x, padding, KH, KW)
     _conv_grad_weight(flat, g, gw, pitch, rows)
-    return gw.sum(0).transpose(0, 3, 1, 2, 4).reshape(-1, C, KH, KW)[:O]
+    return gw.sum(0).transpose(0, 3, 1, 2, 4).reshape(-1, C, KH, KW)[:F]
 
 
 @kernel()
-def _sum_planes(g, sums):  # (N, O, S) -> (N, O)
+def _sum_planes(g, sums):  # (N, F, S) -> (N, F)
     for n in prange(g.shape[0]):
         for o in range(g.shape[1]):
             plane, total = g[n, o], ZERO
@@ -213,7 +215,7 @@ def _sum_planes(g, sums):  # (N, O, S) -> (N, O)
 
 
 @fast
-def conv2d_grad_bias(g):  # (N, O, OH, OW) -> (O,)
+def conv2d_grad_bias(g):  # (N, F, OH, OW) -> (F,)
     sums = np.empty(g.shape[:2], np.float32)
     _sum_planes(g.reshape(*sums.shape, -1) if g.size else np.zeros((*sums.shape, 0), np.float32), sums)
     return sums.sum(0)

@@ -1,7 +1,7 @@
-"""How a kernel is compiled: `@kernel` for the loops, `@scalar` for the functions inside them, `@fast` in front.
+"""How a kernel is compiled: `@kernel` for loops, `@scalar` for the functions inside them, `@fast` in front.
 
-A kernel file has private loops (`@kernel`) over contiguous float32 arrays and, under the same name as in `numpy/`,
-the public function (`@fast`) that allocates the output and calls the loop.
+A kernel file has private loops (`@kernel`) over contiguous float32 arrays and, under the same name as in
+`numpy/`, the public function (`@fast`) that allocates the output and calls the loop.
 """
 
 import functools
@@ -17,15 +17,16 @@ import numpy as np
 
 from labkit.kernels.numba import heap, threads
 
-# What the compiler may assume. "reassoc" lets it keep eight partial sums, "contract" lets it fuse a multiply and an
-# add. Not the whole of fastmath: "nnan" and "ninf" would make every answer about NaN and inf arbitrary.
+# What the compiler may assume. "reassoc" lets it keep eight partial sums, "contract" lets it fuse a
+# multiply and an add. Not the whole of fastmath: "nnan" and "ninf" would make every answer about NaN and
+# inf arbitrary.
 _FASTMATH = {"reassoc", "contract"}
 
 _FLOAT32 = np.dtype(np.float32)
 
 
 def _drop_stale_cache() -> None:
-    """Numba's disk cache watches the file of a kernel, not the files it calls: forget kernels older than those."""
+    """Numba's disk cache watches a kernel's file, not the files it calls: forget kernels older than those."""
     folder = Path(__file__).parent
     changed = max((folder / name).stat().st_mtime for name in ("jit.py", "scalar.py"))
     for entry in folder.glob("__pycache__/*.nbi"):
@@ -39,10 +40,8 @@ heap.keep_freed_memory()
 
 
 def scalar(fn: Callable) -> Callable:
-    """A function of numbers, put into the loop that calls it. No "reassoc": `x - n * a - n * b` is meant as written."""
-    return numba.njit(
-        fn, fastmath={"contract"}, error_model="numpy", nogil=True, inline="never", forceinline=True
-    )
+    """A function of numbers, put into the loop that calls it. No "reassoc": sums are meant as written."""
+    return numba.njit(fn, fastmath={"contract"}, error_model="numpy", nogil=True, forceinline=True)
 
 
 _always: str | None = None
@@ -62,10 +61,10 @@ def always(choice: str) -> Iterator[None]:
 def kernel(grain: int | None = 40_000) -> Callable:
     """Compile a loop over arrays twice: with `prange` as a plain loop, and spread over threads.
 
-    A parallel region costs some ten microseconds, so it is used when the first argument has `grain` elements
-    or more; with `grain=None` there is only the plain loop (for the parts that other kernels call). Of the
-    options, `error_model="numpy"` matters most: Python's check for a zero divisor is a branch, and a loop with
-    such a branch is not vectorized.
+    A parallel region costs some ten microseconds, so it is used when the first argument has `grain`
+    elements or more; with `grain=None` there is only the plain loop (for the parts that other kernels
+    call). Of the options, `error_model="numpy"` matters most: Python's check for a zero divisor is a
+    branch, and a loop with such a branch is not vectorized.
     """
     options = {"fastmath": _FASTMATH, "error_model": "numpy", "cache": True, "nogil": True}
 
@@ -105,7 +104,7 @@ def fast(fn: Callable | None = None, *, strided: bool = False) -> Callable:
 
     @functools.wraps(fn)
     def call(*args: Any) -> Any:
-        ready = []
+        ready: list[Any] = []
         for a in args:
             if isinstance(a, np.ndarray):
                 if a.dtype is not _FLOAT32 and (not ready or a.dtype.kind == "f"):

@@ -10,7 +10,9 @@ from labkit.kernels.numba.scalar import ONE, ZERO
 
 @kernel()
 def _cross_entropy(x, target, weight, divisor, loss, gx):
-    """per row: top = max(x);  p = exp(x - top) / sum;  loss = -w * log p[t];  gx = w * (p - one_hot(t)) / divisor"""
+    """per row: top = max(x);  p = exp(x - top) / sum;  loss = -w * log p[t];  gx = w * (p - one_hot(t)) /
+    divisor
+    """
     for n in prange(x.shape[0]):
         row, out, t = x[n], gx[n], target[n]
         top = np.int32(-(2**31))

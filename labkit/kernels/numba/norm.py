@@ -1,7 +1,7 @@
 """Normalization of rows: three passes over a row while it is in the nearest cache, rows spread over threads.
 
-The weight and bias gradients sum over all rows. Each of `_BLOCKS` groups of rows sums into an array of its own, so
-threads never meet, and the result does not depend on how many there are.
+The weight and bias gradients sum over all rows. Each of `_BLOCKS` groups of rows sums into an array of its
+own, so threads never meet, and the result does not depend on how many there are.
 """
 
 import numpy as np
@@ -34,7 +34,9 @@ def _layer_norm(x, w, b, eps, y, mean, rstd):
 
 @kernel()
 def _layer_norm_grad(g, x, w, mean, rstd, gx, gw, gb):
-    """per row: mean(gn), mean(gn * n);  gx = rstd * (gn - mean(gn) - n * mean(gn * n));  gw += g * n;  gb += g"""
+    """per row: mean(gn), mean(gn * n);  gx = rstd * (gn - mean(gn) - n * mean(gn * n));  gw += g * n;  gb
+    += g
+    """
     N, C = x.shape
     for block in prange(_BLOCKS):
         gw_part, gb_part = gw[block], gb[block]

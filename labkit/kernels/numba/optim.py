@@ -37,7 +37,7 @@ def _adam(p, g, m, v, rate, beta1, beta2, eps, decay, shrink, root):
 
 @fast
 def sgd_(p, g, buf, lr, momentum, dampening, weight_decay, nesterov):
-    """buf = momentum * buf + (1 - dampening) * g;  p -= lr * buf, or lr * (g + momentum * buf) with Nesterov."""
+    """buf = momentum * buf + (1 - dampening) * g;  p -= lr * buf, or lr * (g + momentum * buf) if nesterov"""
     p, g = p.reshape(-1), g.reshape(-1)
     if buf is None:
         _sgd_plain(p, g, F(lr), F(weight_decay))
@@ -47,7 +47,9 @@ def sgd_(p, g, buf, lr, momentum, dampening, weight_decay, nesterov):
 
 @fast
 def adam_(p, g, m, v, vmax, lr, beta1, beta2, eps, weight_decay, decoupled, step):
-    """m and v follow the mean of g and of g * g; p -= lr * m' / (sqrt(v') + eps), both corrected for step (1, 2, …)."""
+    """m and v follow the means of g and g * g;  p -= lr * m' / (sqrt(v') + eps), both corrected for the
+    step
+    """
     if vmax is not None:  # amsgrad is rare: not worth a loop of its own
         return adam_.reference(p, g, m, v, vmax, lr, beta1, beta2, eps, weight_decay, decoupled, step)
     shrink, decay = (1 - lr * weight_decay, 0) if decoupled else (1, weight_decay)

@@ -9,7 +9,8 @@ from labkit.kernels.numba.scalar import INF
 
 @kernel()
 def _max_pool(x, KH, KW, sh, sw, ph, pw, dh, dw, y, indices):
-    """for each plane, tap (ky, kx):  collect the tap of every window;  keep the larger values and their offsets
+    """for each plane, tap (ky, kx):  collect the tap of every window;  keep the larger values and their
+    offsets
 
     Collecting first makes the comparison one long loop without branches; by rows it would be short ones.
     """
@@ -46,7 +47,9 @@ def _max_pool(x, KH, KW, sh, sw, ph, pw, dh, dw, y, indices):
 
 @kernel(grain=None)
 def _larger(a, b, shift, value, offset, offset_b):
-    """value = max(a, b), offset += 0 or, where b is larger or NaN, offset_b + shift: no branch, eight at a time"""
+    """value = max(a, b), offset += 0 or, where b is larger or NaN, offset_b + shift: no branch, eight at a
+    time
+    """
     for q in range(a.size):
         second = (b[q] > a[q]) | (b[q] != b[q])
         value[q] = b[q] if second else a[q]
@@ -55,20 +58,22 @@ def _larger(a, b, shift, value, offset, offset_b):
 
 @kernel()
 def _max_pool_2x2(x, y, indices):
-    """The common case, 2x2 windows side by side: the larger of each pair of columns, then of each pair of rows
+    """The common case, 2x2 windows side by side: the larger of each pair of columns, then of each pair of
+    rows
 
     The columns and rows of a whole plane are gathered first: loops over single rows would be too short.
     """
     _, OH, OW = y.shape
-    _, H, W = x.shape
+    W = x.shape[2]
     for n in prange(x.shape[0]):
-        even, odd = np.empty((2, OH, OW), np.float32), np.empty((2, OH, OW), np.float32)  # of upper, lower rows
+        even, odd = np.empty((2, OH, OW), np.float32), np.empty((2, OH, OW), np.float32)  # upper, lower rows
         for i in range(OH):
             for lower in range(2):
                 row, left, right = x[n, 2 * i + lower], even[lower, i], odd[lower, i]
                 for j in range(OW):
                     left[j], right[j] = row[2 * j], row[2 * j + 1]
-        best, offset, zero = np.empty((2, OH * OW), np.float32), np.zeros((2, OH * OW), np.int32), np.zeros(2 * OH * OW, np.int32)
+        best, zero = np.empty((2, OH * OW), np.float32), np.zeros(2 * OH * OW, np.int32)
+        offset = np.zeros((2, OH * OW), np.int32)
         _larger(even.reshape(-1), odd.reshape(-1), np.int32(1), best.reshape(-1), offset.reshape(-1), zero)
         _larger(best[0], best[1], np.int32(W), y[n].reshape(-1), offset[0], offset[1])
         for i in range(OH):

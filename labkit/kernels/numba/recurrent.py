@@ -1,9 +1,12 @@
-"""LSTM and GRU over a whole sequence: the products go to BLAS, all that happens between two products is one kernel.
+"""LSTM and GRU over a whole sequence: the products go to BLAS, all that happens between two products is one
+kernel.
 
-A kernel walks the batch, and for each row runs several short loops rather than one that does everything: a loop is
-vectorized if it is cheap to prove that what it writes is not what it reads, so it may touch only a few arrays.
+A kernel walks the batch, and for each row runs several short loops rather than one that does everything: a
+loop is vectorized if it is cheap to prove that what it writes is not what it reads, so it may touch only a
+few arrays.
 
-Backward collects the gradients of the pre-activations of all steps; each weight gradient is one product at the end.
+Backward collects the gradients of the pre-activations of all steps; each weight gradient is one product at
+the end.
 """
 
 import numpy as np
@@ -84,7 +87,9 @@ def _gru_cell(gates, a, h_prev, m, h):
 
 @kernel()
 def _gru_cell_grad(ga, gr, gh, gates, m, h_prev):
-    """From the gradient of h to those of the pre-activations of both sides; gh becomes its direct part, gh * z."""
+    """From the gradient of h to those of the pre-activations of both sides; gh becomes its direct part, gh
+    * z.
+    """
     H = gh.shape[1]
     for k in prange(gh.shape[0]):
         g_h, mid, old = gh[k], m[k], h_prev[k]

@@ -1,4 +1,4 @@
-"""Softmax along the last axis: a row stays in the nearest cache for all its passes. Other axes are NumPy's."""
+"""Softmax along the last axis: a row stays in the nearest cache for all its passes. Other axes: NumPy."""
 
 import numpy as np
 from numba import prange

@@ -1,8 +1,9 @@
 """exp, tanh, sigmoid and erf of one float32, written so that a loop over them becomes eight at a time.
 
-Calls into the C library do not vectorize; arithmetic does. Branches become selects (`a if c else b` with both sides
-computed), and every constant is a float32 so that nothing is widened. The polynomials are minimax fits; each function
-is within a few units in the last place of the true value, passes NaN on, and is right at plus and minus infinity.
+Calls into the C library do not vectorize; arithmetic does. Branches become selects (`a if c else b` with
+both sides computed), and every constant is a float32 so that nothing is widened. The polynomials are
+minimax fits; each function is within a few units in the last place of the true value, passes NaN on, and is
+right at plus and minus infinity.
 """
 
 import numpy as np
@@ -70,8 +71,9 @@ def erf(x):
 
 @scalar
 def order(x):
-    """An int32 that orders like the float32 x: comparing integers vectorizes, comparing floats would have to ask
-    about NaN each time. `order(NaN)` is above or below everything; NaN shows up in the sum that follows anyway."""
+    """An int32 that orders like the float32 x. A maximum of integers vectorizes; one of floats does not,
+    because of NaN. `order(NaN)` is above or below all others; NaN shows up in the sum that follows anyway.
+    """
     bits = np.float32(x).view(np.int32)
     return bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
 

@@ -1,11 +1,12 @@
 """Start Numba's threads so that they share the cores with the matrix products and with torch.
 
-Three thread pools can live in one process: Numba's (an OpenMP library), NumPy's matrix products (OpenBLAS) and
-torch's (an OpenMP library again). An OpenMP thread that has finished its part keeps spinning for milliseconds in
-case more work comes; meanwhile OpenBLAS wants that core. A training step alternates between kernels and products,
-and one pair of them was measured at 8.0 ms with that waiting, 0.35 ms without it. So Numba's library is told to give
-the core up soon. Torch only ever waits for itself and likes to spin, so its library must keep its own setting; the
-two are kept apart by loading two copies, whichever of torch and labkit comes first.
+Three thread pools can live in one process: Numba's (an OpenMP library), NumPy's matrix products (OpenBLAS)
+and torch's (an OpenMP library again). An OpenMP thread that has finished its part keeps spinning for
+milliseconds in case more work comes; meanwhile OpenBLAS wants that core. A training step alternates between
+kernels and products, and one pair of them was measured at 8.0 ms with that waiting, 0.35 ms without it. So
+Numba's library is told to give the core up soon. Torch only ever waits for itself and likes to spin, so its
+library must keep its own setting; the two are kept apart by loading two copies, whichever of torch and
+labkit comes first.
 """
 
 import ctypes
@@ -17,15 +18,17 @@ from pathlib import Path
 import numba
 import numba.core.config as numba_config
 
-# How long an idle thread spins (GNU OpenMP counts turns of a loop): long enough to catch the next kernel of a chain,
-# about 10 microseconds, far less than a matrix product. Other OpenMP libraries read only the policy.
+# How long an idle thread spins (GNU OpenMP counts turns of a loop): about 10 microseconds, enough to catch
+# the next kernel of a chain, far less than a matrix product. Other OpenMP libraries read only the policy.
 _WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000"}
 
 _forked = False
 
 
 def _in_child() -> None:
-    """GNU OpenMP does not survive a fork: a child that starts a parallel loop is ended. Children run serial loops."""
+    """GNU OpenMP does not survive a fork (a child that starts a parallel loop is ended): children stay
+    serial.
+    """
     global _forked
     _forked = True
 

@@ -1,6 +1,7 @@
 """Parameter updates in place, one parameter per call. The caller keeps the state arrays and counts the steps.
 
-`g` is read only. A momentum buffer starts at zero with `dampening` 0 in the first step, which makes it `g`, as torch.
+`g` is read only. A momentum buffer starts at zero with `dampening` 0 in the first step, which makes it `g`,
+as torch.
 """
 
 import math
@@ -11,7 +12,9 @@ import numpy as np
 def sgd_(
     p, g, buf, lr, momentum, dampening, weight_decay, nesterov
 ):  # p, g, buf alike; buf None: no momentum
-    """buf = momentum * buf + (1 - dampening) * g;  p -= lr * buf, or lr * (g + momentum * buf) with Nesterov."""
+    """buf = momentum * buf + (1 - dampening) * g;  p -= lr * buf, or lr * (g + momentum * buf) with
+    Nesterov.
+    """
     if weight_decay:
         g = g + weight_decay * p
     if buf is not None:
@@ -22,7 +25,8 @@ def sgd_(
 
 
 def adam_(p, g, m, v, vmax, lr, beta1, beta2, eps, weight_decay, decoupled, step):  # vmax None: no amsgrad
-    """m and v follow the mean of g and of g * g; p -= lr * m' / (sqrt(v') + eps), both corrected for step (1, 2, …).
+    """m and v follow the mean of g and of g * g; p -= lr * m' / (sqrt(v') + eps), both corrected for step
+    (1, 2, …).
 
     `decoupled` (AdamW) shrinks the parameter itself; otherwise the decay is added to the gradient (Adam).
     """
@@ -39,7 +43,9 @@ def adam_(p, g, m, v, vmax, lr, beta1, beta2, eps, weight_decay, decoupled, step
 
 
 def rmsprop_(p, g, v, buf, mean, lr, alpha, eps, weight_decay, momentum):
-    """v follows the mean of g * g (mean: of g);  p -= lr * g / (sqrt(v - mean * mean) + eps), with momentum as SGD."""
+    """v follows the mean of g * g (mean: of g);  p -= lr * g / (sqrt(v - mean * mean) + eps), with momentum
+    as SGD.
+    """
     if weight_decay:
         g = g + weight_decay * p
     v *= alpha
