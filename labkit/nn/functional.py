@@ -14,7 +14,6 @@ from labkit.ops.linear import linear
 from labkit.ops.loss import (
     binary_cross_entropy_with_logits,
     cross_entropy,
-    huber_loss,
     kl_div,
     l1_loss,
     mse_loss,
@@ -32,7 +31,7 @@ from labkit.tensor import Tensor, in_place
 __all__ = [
     "adaptive_avg_pool2d", "avg_pool2d", "batch_norm", "binary_cross_entropy_with_logits", "conv1d",
     "conv2d", "conv_transpose2d", "cosine_similarity", "cross_entropy", "dropout", "dropout2d",
-    "elu", "embedding", "fold", "gelu", "group_norm", "gru", "huber_loss", "interpolate", "kl_div",
+    "elu", "embedding", "fold", "gelu", "group_norm", "gru", "interpolate", "kl_div",
     "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "lstm",
     "max_pool2d", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "relu", "rms_norm", "rnn",
     "scaled_dot_product_attention", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softplus",

@@ -1,33 +1,35 @@
 """Table lookup by whole numbers."""
 
-from typing import TYPE_CHECKING
-
 from labkit.autograd import op
 from labkit.errors import ShapeError, refuse
 
-if TYPE_CHECKING:
-    from labkit.tensor import Tensor
+
+@op
+def embedding(
+    k, x, weight, *, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
+):
+    """Row x[...] of the table weight: (...) (V, D) -> (..., D). Row padding_idx receives no gradient."""
+    refuse("embedding", max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+    if weight.ndim != 2:
+        raise ShapeError(f"embedding: the table must be (rows, size), got {tuple(weight.shape)}")
+    rows = weight.shape[0]
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise IndexError(f"embedding: padding_idx {padding_idx} is outside of a table with {rows} rows")
+    check_index(k, "embedding", x, rows, "rows in the table")
+    return k.embedding(weight, x), lambda g: (None, k.embedding_grad(g, x, rows, padding_idx))
 
 
 @op
-def _embedding(k, index, w, *, padding_idx):
-    """(...) (V, D) -> (..., D)"""
-    check_index(k, "embedding", index, w.shape[0], "rows in the table")
-    rows = w.shape[0]
-    return k.embedding(w, index), lambda g: (None, k.embedding_grad(g, index, rows, padding_idx))
-
-
-@op
-def _one_hot(k, index, *, num_classes):
-    """(...) -> (..., C), int64"""
+def one_hot(k, x, *, num_classes=-1):
+    """(...) -> (..., C): 1 where the class is, 0 elsewhere; -1 takes the largest class plus one."""
     if num_classes == -1:
-        if index.size == 0:
+        if x.size == 0:
             raise ShapeError(
-                f"one_hot: cannot guess num_classes from an empty input {tuple(index.shape)}; pass it"
+                f"one_hot: cannot guess num_classes from an empty input {tuple(x.shape)}; pass it"
             )
-        num_classes = int(k.asarray(k.amax(index, tuple(range(index.ndim)), False))) + 1
-    check_index(k, "one_hot", index, num_classes, "classes")
-    return k.one_hot(index, num_classes), None
+        num_classes = int(k.asarray(k.amax(x, tuple(range(x.ndim)), False))) + 1
+    check_index(k, "one_hot", x, num_classes, "classes")
+    return k.one_hot(x, num_classes), None
 
 
 def check_index(k, function, index, size, what, ignore=None):
@@ -41,32 +43,3 @@ def check_index(k, function, index, size, what, ignore=None):
         raise IndexError(
             f"{function}: index {outside} is out of range: there are {size} {what}, 0 to {size - 1}"
         )
-
-
-# composed
-
-
-def embedding(
-    input: "Tensor",
-    weight: "Tensor",
-    padding_idx: int | None = None,
-    max_norm: float | None = None,
-    norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
-) -> "Tensor":
-    """Row input[...] of the table weight (V, D); row padding_idx receives no gradient."""
-    refuse("embedding", max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
-    if weight.ndim != 2:
-        raise ShapeError(f"embedding: the table must be (rows, size), got {tuple(weight.shape)}")
-    rows = weight.shape[0]
-    if padding_idx is not None:
-        if not -rows <= padding_idx < rows:
-            raise IndexError(f"embedding: padding_idx {padding_idx} is outside of a table with {rows} rows")
-        padding_idx %= rows
-    return _embedding(input, weight, padding_idx=padding_idx)
-
-
-def one_hot(input: "Tensor", num_classes: int = -1) -> "Tensor":
-    """(...) -> (..., C): 1 where the class is, 0 elsewhere; -1 takes the largest class plus one."""
-    return _one_hot(input, num_classes=num_classes)

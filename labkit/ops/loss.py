@@ -143,16 +143,6 @@ def smooth_l1_loss(
     return _reduce(where(d < beta, d * d * (0.5 / beta), d - 0.5 * beta) if beta else d, reduction)
 
 
-def huber_loss(
-    input: "Tensor", target: "Tensor", reduction: str = "mean", delta: float = 1.0, weight: None = None
-) -> "Tensor":
-    """d^2 / 2 for |d| < delta, delta (|d| - delta / 2) beyond."""
-    refuse("huber_loss", weight=weight)
-    if delta <= 0:
-        raise ValueError(f"huber_loss: delta must be positive, got {delta}")
-    return smooth_l1_loss(input, target, reduction=reduction, beta=delta) * delta
-
-
 def binary_cross_entropy_with_logits(
     input: "Tensor",
     target: "Tensor",
