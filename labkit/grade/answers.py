@@ -7,6 +7,7 @@ cell, then the arguments of its check cell. Demo cells are left out.
 from __future__ import annotations
 
 import ast
+import contextlib
 import linecache
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -79,15 +80,23 @@ def answer(source: Source, code: str | None = None) -> tuple[Any, dict[str, Any]
 def prepare(source: Source) -> dict[str, Any]:
     """The names that a notebook has when it reaches the exercise."""
     space: dict[str, Any] = {"__name__": "__main__"}
-    for cell in source.before:
-        run_code(cell.source, space, f"<{cell.id}>")
-        space["check"] = _no_check
+    with contextlib.chdir(_folder(source)):
+        for cell in source.before:
+            run_code(cell.source, space, f"<{cell.id}>")
+            space["check"] = _no_check
     return space
+
+
+def _folder(source: Source) -> Path:
+    """Where its notebook runs: data files are named from there."""
+    folder = paths.root() / source.lesson.parent
+    return folder if folder.is_dir() else Path.cwd()
 
 
 def finish(source: Source, space: dict[str, Any], code: str) -> tuple[Any, dict[str, Any]]:
     """Run the exercise's cell, then read the arguments of its check."""
-    run_code(code, space, f"<{source.cells[0].id}>")
+    with contextlib.chdir(_folder(source)):
+        run_code(code, space, f"<{source.cells[0].id}>")
     tree = ast.parse(source.check.source)
     call = tree.body.pop()
     assert isinstance(call, ast.Expr) and isinstance(call.value, ast.Call)  # the lesson parser saw to it

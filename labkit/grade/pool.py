@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from labkit.grade.inside import limit_memory
+
 T = TypeVar("T")
 _STARTED_IN = os.getpgrp() if hasattr(os, "getpgrp") else 0
 
@@ -110,6 +112,7 @@ def _limit_cpu(seconds: float | None) -> None:
     if seconds is not None:
         import resource
 
+        limit_memory()
         _, most = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), most))
 

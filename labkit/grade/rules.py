@@ -22,6 +22,8 @@ _PYTHON = {"len", "range", "tuple", "list", "dict", "int", "float", "bool", "enu
 _PYTHON |= {"isinstance", "print", "super", "reversed", "abs", "type"}
 _LOOKS = {"dim", "size", "item", "stride", "numel", "is_contiguous", "storage_offset", "data_ptr", "init"}
 _LOOKS |= {"len", "float", "int", "bool", "index", "format", "repr", "str", "element_size", "ndimension"}
+_TURNS = {"T", "mT", "H", "mH"}
+_LOOKS |= _TURNS
 _OPERATORS = {"add", "sub", "mul", "truediv", "div", "floordiv", "floor_divide", "mod", "remainder", "pow"}
 _OPERATORS |= {"matmul", "neg", "pos", "abs", "invert", "bitwise_not", "and", "or", "xor", "lt", "le", "gt"}
 _OPERATORS |= {"ge", "eq", "ne", "getitem", "setitem", "unbind", "iter", "rsub", "true_divide", "contains"}
@@ -46,7 +48,10 @@ def _torch_watcher(used: Counter[str]) -> Any:
     class Watcher(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             name = getattr(func, "__name__", "")
-            if name not in ("__get__", "__set__"):  # x.shape and its kin are not operations
+            if name == "__get__":  # x.shape and its kin are not operations, x.T is one
+                name = getattr(getattr(func, "__self__", None), "__name__", "")
+                used.update([name] if name in _TURNS else [])
+            elif name != "__set__":
                 used.update([_bare(name)])
             return func(*args, **(kwargs or {}))
 
@@ -67,11 +72,7 @@ def broken_by_source(answer: Any, rules: Rules) -> str | None:
         answer = answer.func
     if _comes_from_library(answer):
         return "This is the library's own implementation. Write yours; the check compares the two."
-    own = (
-        {name for name, member in vars(answer).items() if callable(member)}
-        if inspect.isclass(answer)
-        else set()
-    )
+    own = _own_names(answer)
     waiting, seen = _functions(answer), set[Any]()
     while waiting:
         function = waiting.pop(0)
@@ -136,6 +137,13 @@ def _functions(answer: Any) -> list[Callable[..., Any]]:
     return [function for function in found if inspect.isfunction(function)]
 
 
+def _own_names(answer: Any) -> set[str]:
+    """The names of the methods that the learner's class, or its bases, define."""
+    kind = answer if inspect.isclass(answer) else type(answer)
+    bases = [base for base in kind.__mro__ if not _comes_from_library(base) and base.__module__ != "builtins"]
+    return {name for base in bases for name in vars(base)}
+
+
 def _function_of(member: Any) -> Any:
     """What stands behind a staticmethod, a classmethod, a property or a cached property."""
     for name in ("__func__", "fget", "func"):
@@ -185,6 +193,8 @@ def _first_broken(tree: ast.AST, function: Callable[..., Any], rules: Rules, own
             return "This one is to be done without a loop: let broadcasting or indexing visit the elements."
         if isinstance(node, ast.MatMult) and "matmul" in rules.forbids:
             return _forbidden("matmul")
+        if isinstance(node, ast.Attribute) and node.attr in _TURNS & {*rules.forbids}:
+            return _forbidden(node.attr)
         if isinstance(node, ast.Call):
             sentence = _broken_call(node, function, rules, own)
             if sentence:
@@ -214,6 +224,8 @@ def _is_reference(value: Any) -> bool:
 def _broken_call(node: ast.Call, function: Callable[..., Any], rules: Rules, own: set[str]) -> str | None:
     if isinstance(node.func, ast.Name):
         name = node.func.id
+        if name in function.__code__.co_varnames + function.__code__.co_cellvars:
+            return None
         value = _value(name, function)
         if value is None and not hasattr(builtins, name):
             return None  # defined inside, or an argument

@@ -145,9 +145,33 @@ class Property:
         return torch.softmax(X, -1)
 
 
+class Heads(Attention):
+    def __call__(self, x):
+        return [self.softmax(row) for row in x]
+
+
+def with_local(x):
+    def softmax(row):
+        return honest(row)
+
+    return softmax(x)
+
+
 def test_the_learners_own_names_are_theirs():
-    assert not broken_by_source(softmax, NO_SOFTMAX)
-    assert not broken_by_source(Attention, NO_SOFTMAX)
+    for answer in (softmax, Attention, Heads, Attention(), with_local):
+        assert not broken_by_source(answer, NO_SOFTMAX)
+
+
+def turned(x):
+    return x.T
+
+
+def test_a_transpose_by_attribute_can_be_forbidden():
+    rules = Rules(forbids=("transpose", "T"))
+    assert broken_by_source(turned, rules)
+    with watched() as used:
+        turned(X)
+    assert broken_by_use(used, rules) and cost(used, Rules(max_ops=0)) is None
 
 
 @pytest.mark.parametrize("answer", [Borrowed, Inherited, Property, Borrowed()])
