@@ -5,6 +5,7 @@ time; what is reported is the median of these ratios.
 """
 
 import json
+import os
 import random
 import statistics
 import subprocess
@@ -14,7 +15,19 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from labkit.bench.models import Case
-from labkit.bench.worker import environment
+
+THREAD_VARIABLES = ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"]
+
+
+def environment(engine: str, threads: int) -> dict[str, str]:
+    """The variables an engine reads its thread count from, to be set before the process starts."""
+    env = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads))}
+    if engine == "jax":
+        flags = "--xla_cpu_multi_thread_eigen=" + ("false" if threads == 1 else "true")
+        env |= {"XLA_FLAGS": f"{flags} intra_op_parallelism_threads={threads}", "JAX_PLATFORMS": "cpu"}
+    if engine == "tinygrad":
+        env |= {"DEV": "CPU", "THREADS": str(threads)}
+    return env
 
 
 class Worker:
@@ -46,9 +59,8 @@ class Worker:
         return answer
 
     def close(self) -> None:
-        if self.process.stdin is not None:
-            self.process.stdin.close()  # a worker ends when its input does
-        self.process.wait(timeout=30)
+        """A worker ends when its input does."""
+        self.process.communicate(timeout=30)
 
 
 class EngineError(RuntimeError):

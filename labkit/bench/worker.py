@@ -8,7 +8,6 @@ import ctypes
 import gc
 import importlib
 import json
-import os
 import re
 import sys
 import time
@@ -25,18 +24,6 @@ ENGINES = {
     "autograd": "labkit.bench.functional",
     "tinygrad": "labkit.bench.tiny",
 }
-THREAD_VARIABLES = ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"]
-
-
-def environment(engine: str, threads: int) -> dict[str, str]:
-    """The variables an engine reads its thread count from, to be set before the process starts."""
-    env = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads))}
-    if engine == "jax":
-        flags = "--xla_cpu_multi_thread_eigen=" + ("false" if threads == 1 else "true")
-        env |= {"XLA_FLAGS": f"{flags} intra_op_parallelism_threads={threads}", "JAX_PLATFORMS": "cpu"}
-    if engine == "tinygrad":
-        env |= {"DEV": "CPU", "THREADS": str(threads)}
-    return env
 
 
 def trainer(engine: str, case: Case) -> Any:
