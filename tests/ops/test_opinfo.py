@@ -14,6 +14,8 @@ from torch.testing._internal.common_methods_invocations import op_db
 import labkit
 from labkit import NotSupported, Tensor
 
+torch.set_num_threads(1)  # the samples are tiny: threads would only wait for each other
+
 TABLE = {**CORE, **FUNCTIONAL}
 ENTRIES = {
     f"{info.name}/{info.variant_test_name}" if info.variant_test_name else info.name: info for info in op_db
