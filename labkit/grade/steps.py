@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from labkit.grade.verdict import Verdict
 
 MAX_LINE = 300
+OURS = ("prepare", "setup", "demo", "recover")  # cells of the release: a first import, a short training
+OUR_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class Grading:
         if ran.record is not None and ran.record.get("ex") == ex:
             verdict = Verdict.from_record(ran.record)
             if not (verdict.passed and ran.error):
-                return verdict
+                return _short(verdict)
         if self._setup_error:
             return _error(
                 ex,
@@ -136,7 +138,7 @@ class Grading:
 
     def _run(self, step: Step) -> Ran:
         session = self.session or self._new_session()
-        ran = session.run(step.source, self.seconds)
+        ran = session.run(step.source, self._limit(step))
         if ran.ended:
             self.close()
         elif step.role != "check":
@@ -147,11 +149,14 @@ class Grading:
         """A process with everything that ran before; whatever ends this one too is left out."""
         while True:
             self.session = self.open_session()
-            fatal = next((s for s in self._ran if self.session.run(s.source, self.seconds).ended), None)
+            fatal = next((s for s in self._ran if self.session.run(s.source, self._limit(s)).ended), None)
             if fatal is None:
                 return self.session
             self.close()
             self._ran.remove(fatal)
+
+    def _limit(self, step: Step) -> float:
+        return max(self.seconds, OUR_SECONDS) if step.role in OURS else self.seconds
 
 
 def _forget(names: tuple[str, ...]) -> str:
@@ -160,4 +165,10 @@ def _forget(names: tuple[str, ...]) -> str:
 
 
 def _error(ex: str, headline: str, *lines: str) -> Verdict:
-    return Verdict(ex, "error", headline[:MAX_LINE], (*lines, f"Hint: `make hint EX={ex}`"))
+    return _short(Verdict(ex, "error", headline, (*lines, f"Hint: `make hint EX={ex}`")))
+
+
+def _short(verdict: Verdict) -> Verdict:
+    """Without the megabytes that an error message can hold."""
+    lines = tuple(line[:MAX_LINE] for line in verdict.lines)
+    return replace(verdict, headline=verdict.headline[:MAX_LINE], lines=lines)

@@ -31,9 +31,7 @@ def main(argv: list[str]) -> int:
     watcher = Watcher(root, args.week)
     print("Importing torch and the checks ...", flush=True)
     fork.warm_up()
-    print(
-        f"Watching {len(watcher.seen)} notebooks in {root / 'weeks'}. Save one; Ctrl-C ends this.", flush=True
-    )
+    print(f"Watching {root / 'weeks'}. Save a notebook there; Ctrl-C ends this.", flush=True)
     try:
         while True:
             for path in watcher.saved():

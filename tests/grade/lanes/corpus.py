@@ -253,9 +253,10 @@ def stdout_gone(nb):
     return answer(nb, f"import sys\nsys.stdout = sys.stderr = None\n{DOUBLES}")
 
 
-@bad("ValueError", double="error")
+@bad("ValueError", double="error", counter="error")
 def error_of_a_megabyte(nb):
-    return answer(nb, f"raise ValueError('no ' * 400_000)\n{DOUBLES}")
+    answer(nb, inside("raise ValueError('no ' * 400_000)"))
+    return answer(nb, "raise ValueError('no ' * 400_000)", "counter")
 
 
 # cells that moved
