@@ -61,10 +61,10 @@ def packages() -> Finding:
 
 def course_files() -> Finding:
     root = paths.root()
-    lessons = len(list(paths.weeks().glob("week*/*.ipynb")))
+    lessons = len(list(paths.solutions().glob("week*/*.py")))
     cards = len(list((root / "datasets").glob("*/README.md")))
-    todo = f"No lessons under {paths.weeks()}. Start in the course folder, or set LABKIT_ROOT to it."
-    return Finding(lessons > 0, f"course at {root}: {lessons} notebooks, {cards} data sets", todo)
+    todo = f"No lessons under {paths.solutions()}. Start in the course folder, or set LABKIT_ROOT to it."
+    return Finding(lessons > 0, f"course at {root}: {lessons} lessons, {cards} data sets", todo)
 
 
 def write_access() -> Finding:

@@ -53,9 +53,11 @@ def main(argv: list[str]) -> int:
             f"Port {options.port} is taken. Choose another: make lab PORT={options.port + 1}", file=sys.stderr
         )
         return 2
+    from labkit.book.driver import install_merge_driver
     from labkit.kernels import warm
 
     warm.main([])
+    install_merge_driver(paths.root())
     os.chdir(paths.root())
     line = command(options.port, not options.no_browser, secrets.token_hex(24))
     if os.name == "nt":

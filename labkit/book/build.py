@@ -1,7 +1,7 @@
 """Write the notebooks of the course: learner copies in `weeks/`, executed solutions beside their source.
 
-A solution is run again only when its code changed: `metadata.labkit.executed` remembers a digest of the code
-that gave the stored outputs. Rebuilding without a change writes nothing.
+A solution is run again only when its code or the declarations of its week changed: `metadata.labkit.executed`
+remembers a digest of what gave the stored outputs. Rebuilding without a change writes nothing.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from labkit import __version__, paths
+from labkit import __version__, exercises, paths
 from labkit.book.course import lesson_paths, read_course, read_lesson
 from labkit.book.learner import Problem, read_learner
 from labkit.book.merge import is_untouched
@@ -194,8 +194,10 @@ def _storable(output: Any, cell: str, path: Path) -> dict[str, Any] | None:
 
 
 def _code_digest(nb: Notebook) -> str:
+    """A digest of what decides the outputs: the code, and what the checks of that week say."""
     code = [f"{cell['id']}\n{cell['source']}" for cell in nb["cells"] if cell["cell_type"] == "code"]
-    return digest("\n".join(code))
+    declared = Path(exercises.__file__).parent / f"{labkit_of(nb)['lesson'][:6]}.py"  # week01_… -> week01.py
+    return digest("\n".join([*code, declared.read_text(encoding="utf-8") if declared.exists() else ""]))
 
 
 def _with_stored_outputs(nb: Notebook, path: Path) -> tuple[Notebook, bool]:
