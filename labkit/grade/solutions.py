@@ -71,6 +71,7 @@ def run(notebooks: list[Path]) -> list[Outcome]:
 
     seconds = float(os.environ.get("LABKIT_TIMEOUT", CELL_SECONDS))
     options = ["-p", "labkit.grade.strict", "--nbval", f"--nbval-cell-timeout={seconds:g}"]
+    options.append(f"--nbval-sanitize-with={Path(__file__).with_name('sanitize.cfg')}")
     problem = pytests.run(there, options, "solutions", hear)
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
