@@ -4,12 +4,13 @@ torch imports sympy and its compiler when it first meets certain operations; tha
 operation runs here, because thread pools do not survive a fork.
 """
 
+import gc
 import importlib
 import os
 from contextlib import suppress
 
 from labkit import exercises
-from labkit.grade.warm import ENVIRONMENT
+from labkit.grade.warm import ENVIRONMENT, shell
 
 LESSONS_USE = (
     *("torch", "sympy", "torch._dynamo", "matplotlib.pyplot", "ipywidgets", "PIL.Image"),
@@ -21,3 +22,5 @@ exercises.all_exercises()
 for name in LESSONS_USE:
     with suppress(ImportError):  # the cell that needs it will say so
         importlib.import_module(name)
+shell()
+gc.freeze()  # what is here by now is never garbage; forks need not look through it

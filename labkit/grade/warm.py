@@ -28,7 +28,7 @@ def serve(pipe: Connection, folder: str, environment: dict[str, str]) -> None:
     os.chdir(folder)
     sys.path.insert(0, "")
     _be_silent()
-    shell = _new_shell()
+    ipython = shell()
     check = importlib.import_module("labkit.grade.check")
     records: list[dict[str, Any]] = []
     check.listeners.append(lambda verdict: records.append(verdict.record()))
@@ -40,7 +40,7 @@ def serve(pipe: Connection, folder: str, environment: dict[str, str]) -> None:
             os._exit(0)
         records.clear()
         _expire(timeout)
-        result = shell.run_cell(source, store_history=False)
+        result = ipython.run_cell(source, store_history=False)
         error = result.error_before_exec or result.error_in_exec
         words = f"{type(error).__name__}: {error}".strip().removesuffix(":") if error else None
         pipe.send_bytes(json.dumps({"record": records[-1] if records else None, "error": words}).encode())
@@ -62,12 +62,13 @@ class Shell(InteractiveShell):
         """`%matplotlib inline` asks for this; there is no window to open."""
 
 
-def _new_shell() -> Shell:
+def shell() -> Shell:
+    """The IPython of this process, without history: that would be a file and a thread."""
     config = Config()
     config.HistoryManager.enabled = False
-    shell = Shell.instance(config=config)
-    sys.modules["__main__"] = shell.user_module
-    return shell
+    ipython = Shell.instance(config=config)
+    sys.modules["__main__"] = ipython.user_module
+    return ipython
 
 
 def _expire(timeout: float) -> None:
