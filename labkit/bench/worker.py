@@ -48,21 +48,27 @@ def _status(field: str) -> int:
     return int(found.group(1)) * 1024 if found else 0
 
 
+def _resident() -> int:
+    """Bytes in memory after everything that was freed has been handed back to the system."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    return _status("VmRSS")
+
+
 def peak_memory(engine: str, case: Case) -> dict[str, int]:
     """Resident memory that training adds to a process in which all code is already loaded.
 
     Train once and throw the model away, so that libraries, compiled kernels and their caches count as the
-    start; then reset the high-water mark, train again and read it. The same for every engine.
+    start; then build it again, reset the high-water mark, train and read it. The same for every engine.
     """
     first = trainer(engine, case)
     for _ in range(3):
         first.step()
     del first
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # hand freed memory back, or it would hide what the second run needs
-    start = _status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")
+    start = _resident()
     again = trainer(engine, case)
+    _resident()
+    Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM
     for _ in range(3):
         again.step()
     return {"peak": _status("VmHWM") - start}

@@ -7,20 +7,20 @@ import math
 from numba import prange
 
 from labkit.kernels.numba import scalar
-from labkit.kernels.numba.jit import fast, kernel, run_flat
+from labkit.kernels.numba.jit import LIGHT, fast, kernel, run_flat
 from labkit.kernels.numba.scalar import HALF, ONE, ZERO, F
 
 _SCALE, _CUBE, _CUBE3 = F(math.sqrt(2 / math.pi)), F(0.044715), F(3 * 0.044715)
 _SQRT_HALF, _DENSITY = F(math.sqrt(0.5)), F(1 / math.sqrt(2 * math.pi))
 
 
-@kernel()
+@kernel(grain=LIGHT)
 def _relu(x, y):
     for i in prange(x.size):
         y[i] = ZERO if x[i] <= ZERO else x[i]
 
 
-@kernel()
+@kernel(grain=LIGHT)
 def _relu_grad(g, y, gx):
     for i in prange(g.size):
         gx[i] = ZERO if y[i] <= ZERO else g[i]
@@ -68,13 +68,13 @@ def _silu_grad(g, x, gx):
         gx[i] = g[i] * s * (ONE + x[i] * (ONE - s))
 
 
-@kernel()
+@kernel(grain=LIGHT)
 def _leaky_relu(x, y, slope):
     for i in prange(x.size):
         y[i] = x[i] if x[i] > ZERO else slope * x[i]
 
 
-@kernel()
+@kernel(grain=LIGHT)
 def _leaky_relu_grad(g, x, gx, slope):
     for i in prange(g.size):
         gx[i] = g[i] if x[i] > ZERO else slope * g[i]

@@ -14,7 +14,7 @@ time: an element of x is loaded once for twelve multiply-adds.
 import numpy as np
 from numba import prange
 
-from labkit.kernels.numba.jit import fast, kernel
+from labkit.kernels.numba.jit import LIGHT, fast, kernel
 from labkit.kernels.numba.scalar import ZERO
 
 _CHUNK = 840  # outputs worked on at a time; planes 4096 bytes apart would keep evicting each other
@@ -134,7 +134,7 @@ def _conv_grad_weight(x, g, gw, pitch, rows):
                         kx += taps
 
 
-@kernel()
+@kernel(grain=LIGHT)
 def _flatten(x, ph, pw, out):
     """Copy the rows of x (N, C, H, W) to their places in the zeros `out` (C, flat)."""
     N, C, H, W = x.shape
@@ -204,7 +204,7 @@ def conv2d_grad_weight(g, x, shape, stride, padding, dilation, groups):  # -> (F
     return gw.sum(0).transpose(0, 3, 1, 2, 4).reshape(-1, C, KH, KW)[:F]
 
 
-@kernel()
+@kernel(grain=LIGHT)
 def _sum_planes(g, sums):  # (N, F, S) -> (N, F)
     for n in prange(g.shape[0]):
         for o in range(g.shape[1]):

@@ -3,7 +3,7 @@
 from numba import prange
 
 from labkit.kernels.numba import scalar
-from labkit.kernels.numba.jit import fast, kernel, run_flat
+from labkit.kernels.numba.jit import LIGHT, fast, kernel, run_flat
 from labkit.kernels.numba.scalar import ONE
 
 
@@ -19,7 +19,7 @@ def _sigmoid(x, y):
         y[i] = scalar.sigmoid(x[i])
 
 
-@kernel()
+@kernel(grain=LIGHT)
 def _sigmoid_grad(g, y, gx):
     for i in prange(g.size):
         gx[i] = g[i] * y[i] * (ONE - y[i])
@@ -31,7 +31,7 @@ def _tanh(x, y):
         y[i] = scalar.tanh(x[i])
 
 
-@kernel()
+@kernel(grain=LIGHT)
 def _tanh_grad(g, y, gx):
     for i in prange(g.size):
         gx[i] = g[i] * (ONE - y[i] * y[i])

@@ -24,6 +24,10 @@ _FASTMATH = {"reassoc", "contract"}
 
 _FLOAT32 = np.dtype(np.float32)
 
+# From how many elements on threads are worth it, if a loop does little with each. Waking a thread costs
+# some ten microseconds when it is idle, far more when the machine is busy.
+LIGHT = 200_000
+
 
 def _drop_stale_cache() -> None:
     """Numba's disk cache watches a kernel's file, not the files it calls: forget kernels older than those."""

@@ -5,11 +5,11 @@ import math
 import numpy as np
 from numba import prange
 
-from labkit.kernels.numba.jit import fast, kernel
+from labkit.kernels.numba.jit import LIGHT, fast, kernel
 from labkit.kernels.numba.scalar import F
 
 
-@kernel()
+@kernel(grain=LIGHT)
 def _sgd(p, g, buf, lr, momentum, gain, weight_decay, nesterov):
     for i in prange(p.size):
         d = g[i] + weight_decay * p[i]
@@ -18,13 +18,13 @@ def _sgd(p, g, buf, lr, momentum, gain, weight_decay, nesterov):
         p[i] -= lr * (d + momentum * b if nesterov else b)
 
 
-@kernel()
+@kernel(grain=LIGHT)
 def _sgd_plain(p, g, lr, weight_decay):
     for i in prange(p.size):
         p[i] -= lr * (g[i] + weight_decay * p[i])
 
 
-@kernel()
+@kernel(grain=LIGHT)
 def _adam(p, g, m, v, rate, beta1, beta2, eps, decay, shrink, root):
     for i in prange(p.size):
         q = p[i] * shrink

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import prange
 
-from labkit.kernels.numba.jit import fast, kernel
+from labkit.kernels.numba.jit import LIGHT, fast, kernel
 from labkit.kernels.numba.scalar import INF
 
 
@@ -81,7 +81,7 @@ def _max_pool_2x2(x, y, indices):
                 indices[n, i, j] = 2 * i * W + 2 * j + offset[0, i * OW + j]
 
 
-@kernel()
+@kernel(grain=LIGHT)
 def _max_pool_grad(g, indices, gx):
     for n in prange(g.shape[0]):
         row, place, out = g[n], indices[n], gx[n]
