@@ -78,5 +78,4 @@ lint: $(VENV)/.installed-test ## authors: ruff and mypy
 test: lint                    ## everything that CI runs
 	@$(LABKIT) warm
 	$(BIN)/python -m pytest -n 2 --dist loadfile
-	@$(LABKIT) audit --sample 60
 	@$(LABKIT) solutions

@@ -1,0 +1,31 @@
+"""The course as a whole: generated files are fresh, every exercise stands in a lesson, words are kept."""
+
+import re
+
+from labkit import exercises, paths
+from labkit.book.build import stale
+from labkit.grade import answers
+
+
+def test_generated_notebooks_are_what_the_sources_give():
+    """If this fails, run `make build` and commit what it writes."""
+    assert [str(path.relative_to(paths.root())) for path in stale(paths.root())] == []
+
+
+def test_every_exercise_stands_in_a_lesson_and_its_needs_come_first():
+    order = list(answers.sources())
+    assert set(order) == exercises.all_ids()
+    for exercise in exercises.all_exercises().values():
+        for need in exercise.needs:
+            assert order.index(need) < order.index(exercise.id), (
+                f"{exercise.id} needs {need}, which comes later"
+            )
+
+
+def test_lessons_keep_the_voice():
+    """No exclamation marks in prose, and none of the words that make a reader feel slow."""
+    for path in sorted(paths.solutions().glob("week*/*.py")):
+        prose = [line[2:] for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("# ")]
+        text = re.sub(r"`[^`]*`|\[[^\]]*\]\([^)]*\)", "", "\n".join(prose))
+        found = re.findall(r"\b(?:simply|obviously|trivially|of course)\b|\w!(?!=)", text, re.IGNORECASE)
+        assert not found, f"{path.name}: {found}"
