@@ -45,7 +45,7 @@ def test_an_unknown_command_is_explained(capsys):
 
 def test_an_unknown_exercise_suggests_the_nearest_without_a_traceback(capsys):
     assert command_line.main(["hint", "w00.anwser"]) == 2
-    said = capsys.readouterr().err
+    said = "".join(capsys.readouterr())
     assert "Did you mean w00.answer?" in said and "Traceback" not in said
 
 
