@@ -72,6 +72,9 @@ def broken_by_source(answer: Any, rules: Rules) -> str | None:
         answer = answer.func
     if _comes_from_library(answer):
         return "This is the library's own implementation. Write yours; the check compares the two."
+    for base in answer.__mro__ if inspect.isclass(answer) else ():
+        if _comes_from_library(base) and base.__name__ in rules.forbids:
+            return f"Your class inherits the library's `{base.__name__}`, which is the thing to build here."
     own = _own_names(answer)
     waiting, seen = _functions(answer), set[Any]()
     while waiting:

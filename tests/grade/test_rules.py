@@ -179,6 +179,15 @@ def test_classes_are_read_with_static_methods_properties_and_bases(answer):
     assert broken_by_source(answer, NO_SOFTMAX)
 
 
+class TorchsModule(torch.nn.Module):
+    pass
+
+
+def test_inheriting_the_thing_asked_for_is_refused():
+    assert "inherits" in broken_by_source(TorchsModule, Rules(forbids=("Module",)))
+    assert broken_by_source(TorchsModule, NO_SOFTMAX) is None
+
+
 def reads_exercises(x):
     from labkit import exercises as e
 
