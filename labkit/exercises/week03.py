@@ -1,6 +1,7 @@
 """Week 3: networks by hand. From a line to a network, modules and optimizers, torch's own API, and the clinic."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -570,4 +571,917 @@ dropout = Implement(
         "return torch.where(noise >= p, x / (1 - p), 0) if training else x",
     ),
     passed="This is why `model.eval()` matters: forget it, and a finished network answers with some of its units missing.",
+)
+
+
+# 02 modules and optimizers
+
+
+def _is_parameter(value):
+    return getattr(value, "requires_grad", False)
+
+
+def _named_parameters(module, prefix=""):
+    for name, value in module._parameters.items():
+        yield prefix + name, value
+    for name, child in module._modules.items():
+        yield from child.named_parameters(f"{prefix}{name}.")
+
+
+def _train(module, mode):
+    module.training = mode
+    for child in module._modules.values():
+        child.train(mode)
+    return module
+
+
+def _module(is_parameter=_is_parameter, named=_named_parameters, train=_train):
+    """The class of the lesson, with one part of it changed."""
+
+    class Module:
+        def __init__(self):
+            self.__dict__.update(_parameters={}, _modules={}, training=True)
+
+        def __setattr__(self, name, value):
+            if isinstance(value, Module):
+                self._modules[name] = value
+            elif is_parameter(value):
+                self._parameters[name] = value
+            object.__setattr__(self, name, value)
+
+        def named_parameters(self, prefix=""):
+            return named(self, prefix)
+
+        def train(self, mode=True):
+            return train(self, mode)
+
+        def eval(self):
+            return self.train(False)
+
+        def __call__(self, x):
+            return self.forward(x)
+
+    return Module
+
+
+def _parameter_of(shape):
+    return torch.zeros(shape, requires_grad=True)
+
+
+def _grow(module_class, tree, parameter):
+    """A tree of modules: dicts are modules, tuples the shapes of parameters, lists plain tensors."""
+    module = module_class()
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            setattr(module, name, _grow(module_class, value, parameter))
+        elif isinstance(value, tuple):
+            setattr(module, name, parameter(value))
+        else:
+            setattr(module, name, torch.tensor(value) if isinstance(value, list) else value)
+    return module
+
+
+def _modes(module, tree, path="model"):
+    found = {path: module.training}
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            found |= _modes(getattr(module, name), value, f"{path}.{name}")
+    return found
+
+
+def _use_module(module_class, tree, again, parameter=_parameter_of):
+    model = _grow(module_class, tree, parameter)
+    for name, shape in again.items():
+        setattr(model, name, parameter(shape))
+    result = {
+        "names and shapes": [(name, tuple(value.shape)) for name, value in model.named_parameters()],
+        "attributes": [name for name in {**tree, **again} if hasattr(model, name)],
+        "fresh": _modes(model, tree),
+    }
+    result["eval() returns the module"] = model.eval() is model
+    result["after eval()"] = _modes(model, tree)
+    children = [name for name, value in tree.items() if isinstance(value, dict)]
+    for name in children[:1]:
+        getattr(model, name).train()
+    result["after train() of the first child"] = _modes(model, tree)
+    return result
+
+
+def _module_truth(tree, again):
+    return _use_module(torch.nn.Module, tree, again, lambda shape: torch.nn.Parameter(torch.zeros(shape)))
+
+
+def _own_only(module, prefix):
+    for name, value in module._parameters.items():
+        yield prefix + name, value
+
+
+def _without_names(module, prefix):
+    yield from _own_only(module, prefix)
+    for child in module._modules.values():
+        yield from child.named_parameters()
+
+
+def _without_dots(module, prefix):
+    yield from _own_only(module, prefix)
+    for name, child in module._modules.items():
+        yield from child.named_parameters(prefix + name)
+
+
+def _last_name_only(module, prefix):
+    yield from _own_only(module, prefix)
+    for name, child in module._modules.items():
+        yield from child.named_parameters(f"{name}.")
+
+
+def _children_first(module, prefix):
+    for name, child in module._modules.items():
+        yield from child.named_parameters(f"{prefix}{name}.")
+    yield from _own_only(module, prefix)
+
+
+def _train_top(module, mode):
+    module.training = mode
+    return module
+
+
+def _train_always(module, mode):
+    return _train(module, True)
+
+
+module = Implement(
+    id="w03.module",
+    title="A module knows its parameters",
+    minutes=15,
+    level=2,
+    engine="python",
+    cases=[
+        Case("one layer", lambda draw: {"tree": {"weight": (4, 3), "bias": (4,)}, "again": {}}),
+        Case(
+            "two children",
+            lambda draw: {
+                "tree": {
+                    "first": {"weight": (5, 2)},
+                    "scale": (1,),
+                    "second": {"weight": (3, 5), "bias": (3,)},
+                },
+                "again": {},
+            },
+        ),
+        Case(
+            "a child of a child",
+            lambda draw: {"tree": {"body": {"head": {"weight": (2, 7)}, "bias": (2,)}}, "again": {}},
+        ),
+        Case(
+            "what is no parameter",
+            lambda draw: {
+                "tree": {"rate": 0.5, "mean": [1.0, 2.0], "name": "net", "weight": (6,)},
+                "again": {},
+            },
+        ),
+        Case(
+            "a parameter replaced",
+            lambda draw: {"tree": {"weight": (2, 3), "bias": (2,)}, "again": {"weight": (4, 1)}},
+        ),
+        Case("nothing inside", lambda draw: {"tree": {}, "again": {}}, extreme=True),
+    ],
+    oracle=_module_truth,
+    use=_use_module,
+    rules=Rules(
+        forbids=("Module", "ModuleDict", "ModuleList", "ParameterDict", "register_parameter", "add_module")
+    ),
+    delegate=lambda: torch.nn.Module(),
+    mistakes=[
+        Mistake(
+            "children not asked",
+            "Only the module's own parameters are listed: ask each child for its own as well.",
+            _module(named=_own_only),
+        ),
+        Mistake(
+            "child's name lost",
+            "The parameters of the children are there, under the wrong names: put the child's name and a dot in front.",
+            _module(named=_without_names),
+        ),
+        Mistake(
+            "no dot",
+            "The dot between the child's name and the parameter's is missing: `first.weight`.",
+            _module(named=_without_dots),
+        ),
+        Mistake(
+            "path forgotten",
+            "One level deep the names are right, two levels deep the beginning is lost: hand the prefix on.",
+            _module(named=_last_name_only),
+        ),
+        Mistake(
+            "children first",
+            "The children come first; torch lists a module's own parameters before theirs.",
+            _module(named=_children_first),
+        ),
+        Mistake(
+            "every tensor",
+            "Every tensor is taken for a parameter. Only one with `requires_grad` is to be trained.",
+            _module(is_parameter=lambda value: hasattr(value, "requires_grad")),
+        ),
+        Mistake(
+            "mode of the top",
+            "`train` changes this module only. A dropout layer three levels down would never hear of it.",
+            _module(train=_train_top),
+        ),
+        Mistake(
+            "always training",
+            "`mode` is not used: `eval` calls `train(False)`, and nothing changes.",
+            _module(train=_train_always),
+        ),
+    ],
+    hints=(
+        "Python calls __setattr__ for every `self.name = value`. Sort the value into the right dict, then set it as usual.",
+        "isinstance(value, Module) -> self._modules; value with requires_grad -> self._parameters; then super().__setattr__(name, value).",
+        'named_parameters: yield prefix + name for the own ones; then `yield from child.named_parameters(f"{prefix}{name}.")`',
+    ),
+    passed="torch's nn.Module does the same in __setattr__: this is why a layer in a plain list is invisible to it.",
+)
+
+
+def _draw_linear(n_in, n_out, rng):
+    bound = 1 / math.sqrt(n_in)
+    return rng.uniform(-bound, bound, (n_out, n_in)), rng.uniform(-bound, bound, n_out)
+
+
+def _linear(draw=_draw_linear, forward=lambda x, weight, bias: x @ weight.T + bias):
+    """A Linear class that draws its numbers, or uses them, in another way."""
+
+    class Linear(_module()):
+        def __init__(self, n_in, n_out, rng):
+            super().__init__()
+            weight, bias = draw(n_in, n_out, rng)
+            self.weight = torch.tensor(weight, requires_grad=True)
+            self.bias = torch.tensor(bias, requires_grad=True)
+
+        def forward(self, x):
+            return forward(x, self.weight, self.bias)
+
+    return Linear
+
+
+def _use_linear(linear, x, n_out, seed):
+    layer = linear(x.shape[-1], n_out, np.random.default_rng(seed))
+    state = {name: value.detach() for name, value in layer.named_parameters()}
+    return {"parameters": state, "output": layer(x)}
+
+
+def _torch_linear(n_in, n_out, rng):
+    layer = torch.nn.Linear(n_in, n_out, dtype=torch.float64)
+    bound = 1 / math.sqrt(n_in)
+    with torch.no_grad():
+        for value in layer.parameters():
+            value.copy_(torch.from_numpy(rng.uniform(-bound, bound, tuple(value.shape))))
+    return layer
+
+
+def _bound_from(size):
+    def draw(n_in, n_out, rng):
+        bound = size(n_in, n_out)
+        return rng.uniform(-bound, bound, (n_out, n_in)), rng.uniform(-bound, bound, n_out)
+
+    return draw
+
+
+def _draw_transposed(n_in, n_out, rng):
+    bound = 1 / math.sqrt(n_in)
+    return rng.uniform(-bound, bound, (n_in, n_out)), rng.uniform(-bound, bound, n_out)
+
+
+def _draw_normal(n_in, n_out, rng):
+    bound = 1 / math.sqrt(n_in)
+    return rng.normal(0, bound, (n_out, n_in)), rng.normal(0, bound, n_out)
+
+
+def _draw_positive(n_in, n_out, rng):
+    bound = 1 / math.sqrt(n_in)
+    return rng.uniform(0, bound, (n_out, n_in)), rng.uniform(0, bound, n_out)
+
+
+def _draw_bias_zero(n_in, n_out, rng):
+    weight, bias = _draw_linear(n_in, n_out, rng)
+    return weight, 0 * bias
+
+
+linear = Implement(
+    id="w03.linear",
+    title="A linear layer",
+    minutes=8,
+    level=2,
+    needs=("w03.module", "w03.hidden"),
+    dtype="float64",
+    cases=[
+        Case("3 to 4", lambda draw: {"x": draw.normal(5, 3), "n_out": 4, "seed": 0}),
+        Case("6 to 1", lambda draw: {"x": draw.normal(2, 6), "n_out": 1, "seed": 1}),
+        Case("not contiguous", lambda draw: {"x": draw.transposed(3, 7), "n_out": 2, "seed": 2}),
+        Case("one feature", lambda draw: {"x": draw.normal(4, 1), "n_out": 3, "seed": 3}),
+        Case("an axis more", lambda draw: {"x": draw.normal(2, 3, 5), "n_out": 4, "seed": 4}),
+    ],
+    oracle=lambda x, n_out, seed: _use_linear(_torch_linear, x, n_out, seed),
+    use=_use_linear,
+    grads=("x",),
+    rules=Rules(forbids=("Linear", "linear", "addmm", "bilinear", "LazyLinear")),
+    delegate=_torch_linear,
+    mistakes=[
+        Mistake(
+            "weight (in, out)",
+            "The weight is stored as (in, out). torch stores (out, in), one row for each output; only then do state dicts fit.",
+            _linear(_draw_transposed, lambda x, weight, bias: x @ weight + bias),
+        ),
+        Mistake(
+            "bias not added",
+            "The bias is registered, but forward does not add it.",
+            _linear(forward=lambda x, weight, bias: x @ weight.T),
+        ),
+        Mistake(
+            "root forgotten",
+            "The bound is 1 / n_in; take the root: 1 / sqrt(n_in).",
+            _linear(_bound_from(lambda n_in, n_out: 1 / n_in)),
+        ),
+        Mistake(
+            "outputs counted",
+            "The bound was made from n_out. A sum runs over the *inputs* of a unit, so their number counts.",
+            _linear(_bound_from(lambda n_in, n_out: 1 / math.sqrt(n_out))),
+        ),
+        Mistake(
+            "normal",
+            "The numbers are normal; uniform ones between -bound and bound are asked for.",
+            _linear(_draw_normal),
+        ),
+        Mistake(
+            "never negative",
+            "All weights lie between 0 and bound: draw from -bound.",
+            _linear(_draw_positive),
+        ),
+        Mistake(
+            "bias of zeros",
+            "The bias is zero; torch draws it from the same range as the weight.",
+            _linear(_draw_bias_zero),
+        ),
+    ],
+    hints=(
+        "Two assignments in __init__, one line in forward. Assigning registers.",
+        "bound = 1 / sqrt(n_in). The weight has shape (n_out, n_in), so forward needs its transpose.",
+        "self.weight = make(rng.uniform(-bound, bound, (n_out, n_in))); the bias likewise; x @ self.weight.T + self.bias",
+    ),
+    passed="Names, shapes and order are torch's, so the numbers of either can be loaded into the other.",
+)
+
+
+class _Parameter:
+    """What an optimizer sees: numbers and their gradient, here as NumPy arrays."""
+
+    def __init__(self, data, grad=None):
+        self.data, self.grad = data, grad
+
+
+def _drive(optimizer_class, start, noise, options):
+    """20 steps down a bowl with noise; what an optimizer may touch is `data` and `grad`."""
+    parameters = [_Parameter(x.copy()) for x in start]
+    optimizer = optimizer_class(parameters, **options)
+    seen = {}
+    for step in range(20):
+        for p, shift in zip(parameters, noise, strict=True):
+            p.grad = p.data / 2 + shift[step]
+        optimizer.step()
+        if step in (0, 1, 19):
+            seen[f"after {step + 1} step{'s' if step else ''}"] = [p.data.copy() for p in parameters]
+    return seen
+
+
+def _drive_torch(optimizer_class, start, noise, options):
+    parameters = [x.clone() for x in start]
+    optimizer = optimizer_class(parameters, **options)
+    seen = {}
+    for step in range(20):
+        for p, shift in zip(parameters, noise, strict=True):
+            p.grad = p / 2 + shift[step]
+        optimizer.step()
+        if step in (0, 1, 19):
+            seen[f"after {step + 1} step{'s' if step else ''}"] = [p.clone() for p in parameters]
+    return seen
+
+
+def _walk(draw, *shapes):
+    return {"start": [draw.normal(*s) for s in shapes], "noise": [draw.normal(20, *s) for s in shapes]}
+
+
+def _optimizer(update, **defaults):
+    """An optimizer class from a function update(p, state, step, **options)."""
+
+    class Optimizer:
+        def __init__(self, parameters, **options):
+            self.parameters, self.options = list(parameters), {**defaults, **options}
+            self.state, self.steps = [{} for _ in self.parameters], 0
+
+        def step(self):
+            self.steps += 1
+            for p, state in zip(self.parameters, self.state, strict=True):
+                update(p, state, self.steps, **self.options)
+
+    return Optimizer
+
+
+def _sgd(gradient=lambda p, decay: p.grad + decay * p.data, velocity=None, move=None):
+    velocity = velocity or (lambda old, g, momentum: momentum * old + g)
+    move = move or (lambda p, v, g, lr, momentum: lr * v)
+
+    def update(p, state, step, lr, momentum, weight_decay):
+        g = gradient(p, weight_decay)
+        state["v"] = velocity(state.get("v", 0.0), g, momentum)
+        p.data -= move(p, state["v"], g, lr, momentum)
+
+    return _optimizer(update, momentum=0.0, weight_decay=0.0)
+
+
+def _sgd_decoupled():
+    def update(p, state, step, lr, momentum, weight_decay):
+        state["v"] = momentum * state.get("v", 0.0) + p.grad
+        p.data -= weight_decay * p.data
+        p.data -= lr * state["v"]
+
+    return _optimizer(update, momentum=0.0, weight_decay=0.0)
+
+
+def _refused_sgd(parameters, **options):
+    """torch's own, over the same memory."""
+    tensors = [torch.from_numpy(p.data) for p in parameters]
+    inner = torch.optim.SGD(tensors, **options)
+
+    def step():
+        for p, tensor in zip(parameters, tensors, strict=True):
+            tensor.grad = torch.from_numpy(p.grad)
+        inner.step()
+
+    return SimpleNamespace(step=step)
+
+
+sgd = Implement(
+    id="w03.sgd",
+    title="SGD with momentum and weight decay",
+    minutes=10,
+    level=2,
+    needs=("w03.fit",),
+    engine="numpy",
+    dtype="float64",
+    cases=[
+        Case("plain", lambda draw: {**_walk(draw, (2, 3), (4,)), "options": {"lr": 0.1}}),
+        Case(
+            "momentum", lambda draw: {**_walk(draw, (3, 2), (1,)), "options": {"lr": 0.05, "momentum": 0.9}}
+        ),
+        Case("weight decay", lambda draw: {**_walk(draw, (5,)), "options": {"lr": 0.2, "weight_decay": 0.3}}),
+        Case(
+            "both, not contiguous",
+            lambda draw: {
+                "start": [draw.transposed(3, 4), draw.normal(2)],
+                "noise": [draw.normal(20, 3, 4), draw.normal(20, 2)],
+                "options": {"lr": 0.1, "momentum": 0.5, "weight_decay": 0.1},
+            },
+        ),
+    ],
+    oracle=lambda start, noise, options: _drive_torch(torch.optim.SGD, start, noise, options),
+    use=_drive,
+    memory="any",
+    reference="torch.optim.SGD over 20 steps",
+    rules=Rules(forbids=("SGD", "sgd", "Adam", "AdamW", "optim", "Optimizer")),
+    delegate=_refused_sgd,
+    mistakes=[
+        Mistake(
+            "averaged",
+            "The new gradient is scaled by 1 - momentum, as Adam does. torch's SGD adds it whole.",
+            _sgd(velocity=lambda old, g, momentum: momentum * old + (1 - momentum) * g),
+        ),
+        Mistake(
+            "steps with the gradient",
+            "The step is taken with the gradient. Step with the velocity, and keep it for the next step.",
+            _sgd(move=lambda p, v, g, lr, momentum: lr * g),
+        ),
+        Mistake(
+            "decay not scaled",
+            "The weights shrink by weight_decay, whatever the learning rate. In SGD it is added to the gradient.",
+            _sgd_decoupled(),
+        ),
+        Mistake(
+            "decay grows",
+            "The decay has the wrong sign: it pushes the weights away from 0.",
+            _sgd(gradient=lambda p, decay: p.grad - decay * p.data),
+        ),
+        Mistake(
+            "no decay",
+            "weight_decay is not used: add weight_decay * p.data to the gradient.",
+            _sgd(gradient=lambda p, decay: p.grad + 0.0),
+        ),
+        Mistake(
+            "Nesterov",
+            "This is Nesterov's variant, which looks one step ahead. Plain momentum steps with v.",
+            _sgd(move=lambda p, v, g, lr, momentum: lr * (g + momentum * v)),
+        ),
+        Mistake(
+            "uphill",
+            "The step goes uphill: subtract it.",
+            _sgd(move=lambda p, v, g, lr, momentum: -lr * v),
+        ),
+    ],
+    hints=(
+        "Three lines: the gradient with the decay in it, the new velocity, the step.",
+        "g = p.grad + weight_decay * p.data, made new: `p.grad +=` would change the gradient itself.",
+        "self.velocity[i] = self.momentum * self.velocity[i] + g; p.data -= self.lr * self.velocity[i]",
+    ),
+    passed="With momentum 0.9 a constant gradient ends up with ten times the step: 1 / (1 - 0.9).",
+)
+
+
+def _adamw(gradient=None, corrected=None, root=None, decay=None, betas=None, keep=None):
+    """AdamW with one part changed."""
+    gradient = gradient or (lambda p, weight_decay: p.grad)
+    corrected = corrected or (lambda m, v, b1, b2, t: (m / (1 - b1**t), v / (1 - b2**t)))
+    root = root or (lambda v, eps: v**0.5 + eps)
+    decay = decay or (lambda p, lr, weight_decay: lr * weight_decay * p.data)
+
+    def update(p, state, step, lr, weight_decay, eps, **options):
+        b1, b2 = options["betas"] if betas is None else betas(*options["betas"])
+        g = gradient(p, weight_decay)
+        m = b1 * state.get("m", 0.0) + (1 - b1) * g
+        v = b2 * state.get("v", 0.0) + (1 - b2) * g**2
+        up, down = corrected(m, v, b1, b2, step)
+        state.update(m=up if keep else m, v=down if keep else v)
+        p.data -= decay(p, lr, weight_decay)
+        p.data -= lr * up / root(down, eps)
+
+    return _optimizer(update, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
+
+
+def _adamw_late():
+    def update(p, state, step, lr, weight_decay, eps, betas):
+        b1, b2 = betas
+        state["m"] = b1 * state.get("m", 0.0) + (1 - b1) * p.grad
+        state["v"] = b2 * state.get("v", 0.0) + (1 - b2) * p.grad**2
+        p.data -= lr * (state["m"] / (1 - b1**step)) / ((state["v"] / (1 - b2**step)) ** 0.5 + eps)
+        p.data -= lr * weight_decay * p.data
+
+    return _optimizer(update, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
+
+
+def _refused_adamw(parameters, **options):
+    """torch's own, over the same memory."""
+    tensors = [torch.from_numpy(p.data) for p in parameters]
+    inner = torch.optim.AdamW(tensors, **options)
+
+    def step():
+        for p, tensor in zip(parameters, tensors, strict=True):
+            tensor.grad = torch.from_numpy(p.grad)
+        inner.step()
+
+    return SimpleNamespace(step=step)
+
+
+adamw = Implement(
+    id="w03.adamw",
+    title="Adam and AdamW",
+    minutes=15,
+    level=3,
+    needs=("w03.sgd",),
+    engine="numpy",
+    dtype="float64",
+    cases=[
+        Case("as it comes", lambda draw: {**_walk(draw, (2, 3), (4,)), "options": {}}),
+        Case(
+            "Adam: no decay",
+            lambda draw: {**_walk(draw, (3, 2), (1,)), "options": {"lr": 0.1, "weight_decay": 0.0}},
+        ),
+        Case(
+            "decay",
+            lambda draw: {**_walk(draw, (5,)), "options": {"lr": 0.05, "weight_decay": 0.5}},
+        ),
+        Case(
+            "other betas and a large eps, not contiguous",
+            lambda draw: {
+                "start": [draw.transposed(3, 4), draw.normal(2)],
+                "noise": [draw.normal(20, 3, 4), draw.normal(20, 2)],
+                "options": {"lr": 0.1, "betas": (0.7, 0.8), "eps": 0.3, "weight_decay": 0.1},
+            },
+        ),
+    ],
+    oracle=lambda start, noise, options: _drive_torch(torch.optim.AdamW, start, noise, options),
+    use=_drive,
+    memory="any",
+    reference="torch.optim.AdamW over 20 steps",
+    rules=Rules(forbids=("SGD", "sgd", "Adam", "adam", "AdamW", "adamw", "optim", "Optimizer")),
+    delegate=_refused_adamw,
+    mistakes=[
+        Mistake(
+            "no bias correction",
+            "m and v start at 0 and are too small at first. Divide them by 1 - beta**steps.",
+            _adamw(corrected=lambda m, v, b1, b2, t: (m, v)),
+        ),
+        Mistake(
+            "only m corrected",
+            "m is corrected and v is not: v starts at 0 as well, and with beta2 = 0.999 it stays too small for a thousand steps.",
+            _adamw(corrected=lambda m, v, b1, b2, t: (m / (1 - b1**t), v)),
+        ),
+        Mistake(
+            "decay coupled",
+            "The decay was added to the gradient, and then divided by the root of v like everything else. AdamW shrinks p itself.",
+            _adamw(gradient=lambda p, wd: p.grad + wd * p.data, decay=lambda p, lr, wd: 0.0),
+        ),
+        Mistake(
+            "decay not scaled",
+            "The weights shrink by weight_decay in each step; by lr * weight_decay they should.",
+            _adamw(decay=lambda p, lr, wd: wd * p.data),
+        ),
+        Mistake(
+            "eps inside the root",
+            "eps stands inside the root. It is added after: sqrt(v) + eps.",
+            _adamw(root=lambda v, eps: (v + eps) ** 0.5),
+        ),
+        Mistake(
+            "no root",
+            "m is divided by v. Divide by its root, so that the step does not depend on the scale of the gradient.",
+            _adamw(root=lambda v, eps: v + eps),
+        ),
+        Mistake(
+            "betas swapped",
+            "beta1 belongs to the mean of the gradients, beta2 to the mean of their squares.",
+            _adamw(betas=lambda b1, b2: (b2, b1)),
+        ),
+        Mistake(
+            "corrected values kept",
+            "The corrected m and v were stored for the next step. Correct a copy; the running means stay as they are.",
+            _adamw(keep=True),
+        ),
+        Mistake(
+            "decay after the step",
+            "The decay was taken from the weights after the step; torch shrinks them first.",
+            _adamw_late(),
+        ),
+    ],
+    hints=(
+        "Six lines, in the order of the formulas: m, v, both corrected, the shrinking, the step.",
+        "m = beta1 * m + (1 - beta1) * g, v the same with beta2 and g**2. self.steps counts from 1. A root is `** 0.5`.",
+        "p.data -= self.lr * self.weight_decay * p.data; p.data -= self.lr * m_hat / (v_hat**0.5 + self.eps)",
+    ),
+    passed="In its first step Adam moves every weight by nearly lr, whatever its gradient: m̂ / √v̂ is g / |g|.",
+)
+
+
+def _rate(step, peak, warmup, total):
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    if step >= total:
+        return 0.0
+    return peak * 0.5 * (1 + math.cos(math.pi * (step - warmup) / (total - warmup)))
+
+
+def _rate_with(step, peak, warmup, total, rise=None, fall=None):
+    """The schedule with its rise or its fall replaced."""
+    if step < warmup and rise:
+        return rise(step, peak, warmup, total)
+    if step >= warmup and fall:
+        return fall(step, peak, warmup, total)
+    return _rate(step, peak, warmup, total)
+
+
+def _cosine(share):
+    return 0.5 * (1 + math.cos(math.pi * share))
+
+
+schedule = Implement(
+    id="w03.schedule",
+    title="Warm up, then cool down",
+    minutes=8,
+    level=2,
+    engine="python",
+    cases=[
+        Case("first step", lambda draw: {"step": 0, "peak": 0.4, "warmup": 4, "total": 12}),
+        Case("warming up", lambda draw: {"step": 2, "peak": 0.4, "warmup": 4, "total": 12}),
+        Case("last step of the warm-up", lambda draw: {"step": 3, "peak": 0.4, "warmup": 4, "total": 12}),
+        Case("at the peak", lambda draw: {"step": 4, "peak": 0.4, "warmup": 4, "total": 12}),
+        Case("cooling down", lambda draw: {"step": 7, "peak": 0.4, "warmup": 4, "total": 12}),
+        Case("last step", lambda draw: {"step": 11, "peak": 0.4, "warmup": 4, "total": 12}),
+        Case("after the end", lambda draw: {"step": 15, "peak": 0.4, "warmup": 4, "total": 12}),
+        Case("no warm-up", lambda draw: {"step": 0, "peak": 0.3, "warmup": 0, "total": 5}, extreme=True),
+        Case(
+            "nothing but warm-up",
+            lambda draw: {"step": 6, "peak": 0.3, "warmup": 6, "total": 6},
+            extreme=True,
+        ),
+    ],
+    oracle=_rate,
+    reference="the formulas",
+    mistakes=[
+        Mistake(
+            "starts at zero",
+            "The first step has a learning rate of 0, so it does nothing. Count it as the first of `warmup`: step + 1.",
+            lambda *a: _rate_with(*a, rise=lambda step, peak, warmup, total: peak * step / warmup),
+        ),
+        Mistake(
+            "no warm-up",
+            "The cosine starts at step 0: the learning rate is to rise first.",
+            lambda *a: _rate_with(*a, rise=lambda step, peak, warmup, total: peak * _cosine(step / total)),
+        ),
+        Mistake(
+            "warm-up not subtracted",
+            "The cosine counts from step 0, so it jumps down at the end of the warm-up. Count from there: step - warmup.",
+            lambda *a: _rate_with(
+                *a, fall=lambda step, peak, warmup, total: peak * _cosine(min(step / total, 1))
+            ),
+        ),
+        Mistake(
+            "ends too late",
+            "The cosine takes `total` steps after the warm-up. It has only total - warmup of them.",
+            lambda *a: _rate_with(
+                *a,
+                fall=lambda step, peak, warmup, total: (
+                    peak * _cosine((step - warmup) / total) if step < total else 0.0
+                ),
+            ),
+        ),
+        Mistake(
+            "climbs again",
+            "After `total` steps the cosine comes back up. From there on the learning rate is 0.",
+            lambda *a: _rate_with(
+                *a,
+                fall=lambda step, peak, warmup, total: (
+                    peak * _cosine((step - warmup) / max(1, total - warmup))
+                ),
+            ),
+        ),
+        Mistake(
+            "not halved",
+            "1 + cos runs from 2 to 0: halve it, or the learning rate doubles at the peak.",
+            lambda *a: _rate_with(*a, fall=lambda *b: 2 * _rate(*b)),
+        ),
+        Mistake(
+            "straight line",
+            "It falls in a straight line; half a wave of the cosine is asked for.",
+            lambda *a: _rate_with(
+                *a,
+                fall=lambda step, peak, warmup, total: (
+                    peak * max(0.0, (total - step) / max(1, total - warmup))
+                ),
+            ),
+        ),
+    ],
+    hints=(
+        "Three parts: before `warmup`, before `total`, after it.",
+        "While cooling down, the share done is (step - warmup) / (total - warmup); the cosine of pi times it runs from 1 to -1.",
+        "peak * (step + 1) / warmup; else peak * 0.5 * (1 + math.cos(math.pi * share)); 0 from `total` on",
+    ),
+    passed="A large step is dangerous while Adam's averages are young, and useless near the end: hence up, then down.",
+)
+
+
+def _norm(grads):
+    return sum((g**2).sum() for g in grads) ** 0.5
+
+
+def _clip(parameters, max_norm):
+    total = _norm([p.grad for p in parameters])
+    _scale(parameters, min(1.0, max_norm / (total + 1e-6)))
+    return total
+
+
+def _scale(parameters, factor):
+    for p in parameters:
+        p.grad = p.grad * factor
+
+
+def _use_clip(clip, grads, max_norm):
+    parameters = [_Parameter(None, g.copy()) for g in grads]
+    norm = clip(parameters, max_norm)
+    return {"norm": norm, "gradients": [p.grad for p in parameters]}
+
+
+def _clip_truth(grads, max_norm):
+    parameters = [torch.zeros_like(g) for g in grads]
+    for p, g in zip(parameters, grads, strict=True):
+        p.grad = g.clone()
+    norm = torch.nn.utils.clip_grad_norm_(parameters, max_norm)
+    return {"norm": norm, "gradients": [p.grad for p in parameters]}
+
+
+def _clip_each(parameters, max_norm):
+    total = _norm([p.grad for p in parameters])
+    for p in parameters:
+        _clip([p], max_norm)
+    return total
+
+
+def _clip_always(parameters, max_norm):
+    total = _norm([p.grad for p in parameters])
+    _scale(parameters, max_norm / (total + 1e-6))
+    return total
+
+
+def _clip_by(norm, plus=1e-6):
+    """Clips by another norm of all the gradients."""
+
+    def clip(parameters, max_norm):
+        total = norm([p.grad for p in parameters])
+        _scale(parameters, min(1.0, max_norm / (total + plus)))
+        return total
+
+    return clip
+
+
+def _clip_values(parameters, max_norm):
+    total = _norm([p.grad for p in parameters])
+    for p in parameters:
+        p.grad = p.grad.clip(-max_norm, max_norm)
+    return total
+
+
+def _clip_then_norm(parameters, max_norm):
+    _clip(parameters, max_norm)
+    return _norm([p.grad for p in parameters])
+
+
+def _refused_clip(parameters, max_norm):
+    tensors = [torch.from_numpy(p.grad) for p in parameters]
+    for tensor in tensors:
+        tensor.grad = tensor.clone()
+    norm = torch.nn.utils.clip_grad_norm_(tensors, max_norm)
+    for p, tensor in zip(parameters, tensors, strict=True):
+        p.grad = tensor.grad.numpy()
+    return norm.numpy()
+
+
+clip = Implement(
+    id="w03.clip",
+    title="Clip by the global norm",
+    minutes=8,
+    level=2,
+    needs=("w03.sgd",),
+    engine="numpy",
+    dtype="float64",
+    cases=[
+        Case("too long", lambda draw: {"grads": [3 * draw.normal(2, 3), draw.normal(4)], "max_norm": 1.0}),
+        Case(
+            "short enough",
+            lambda draw: {"grads": [0.01 * draw.normal(3, 2), 0.01 * draw.normal(1)], "max_norm": 1.0},
+        ),
+        Case(
+            "one long, one short, not contiguous",
+            lambda draw: {"grads": [draw.transposed(4, 5), 0.1 * draw.normal(2)], "max_norm": 2.0},
+        ),
+        Case(
+            "each short, together long",
+            lambda draw: {"grads": [0.5 * draw.normal(k) for k in (2, 3, 5)], "max_norm": 1.2},
+        ),
+        Case(
+            "all zero", lambda draw: {"grads": [np.zeros((2, 3)), np.zeros(4)], "max_norm": 1.0}, extreme=True
+        ),
+    ],
+    oracle=_clip_truth,
+    use=_use_clip,
+    memory="any",
+    reference="torch's clip_grad_norm_",
+    rules=Rules(forbids=("clip_grad_norm", "clip_grad_value", "clip_grads_with_norm", "get_total_norm")),
+    delegate=_refused_clip,
+    mistakes=[
+        Mistake(
+            "each on its own",
+            "Each gradient is clipped by its own norm. That turns the step: take one norm over all of them, and one factor.",
+            _clip_each,
+        ),
+        Mistake(
+            "scales up",
+            "Short gradients are made longer. Clipping only shortens: the factor is at most 1.",
+            _clip_always,
+        ),
+        Mistake(
+            "norms added",
+            "The norms of the parts are added. Add their squares, then take the root, as if all were one long vector.",
+            _clip_by(lambda grads: sum(_norm([g]) for g in grads)),
+        ),
+        Mistake(
+            "root forgotten",
+            "This is the sum of squares; the norm is its root.",
+            _clip_by(lambda grads: _norm(grads) ** 2),
+        ),
+        Mistake(
+            "values clipped",
+            "Each number is cut to max_norm on its own, which changes the direction. Multiply all of them by one factor.",
+            _clip_values,
+        ),
+        Mistake(
+            "norm afterwards",
+            "The gradients are right. Return the norm they had *before*: it is the number people plot.",
+            _clip_then_norm,
+        ),
+        Mistake(
+            "1e-6 forgotten",
+            "torch divides by the norm plus 1e-6, so that nothing is divided by 0.",
+            _clip_by(_norm, plus=1e-300),
+        ),
+    ],
+    hints=(
+        "Think of all gradients as one long vector. How long is it?",
+        "Sum the squares over all parameters, take the root once. The factor is min(1, max_norm / (norm + 1e-6)).",
+        "norm = sum((p.grad**2).sum() for p in parameters) ** 0.5; then p.grad = p.grad * factor for each; return norm",
+    ),
+    passed="The direction stays, the length is capped: one bad batch can no longer throw away an hour of training.",
 )
