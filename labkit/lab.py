@@ -23,16 +23,17 @@ def is_free(port: int) -> bool:
     return True
 
 
-def command(port: int | None, browser: bool, token: str) -> list[str]:
-    """The JupyterLab command line. Without a wished port, Jupyter takes 8888 or the next free one."""
+def command(port: int, browser: bool, token: str) -> list[str]:
+    """The JupyterLab command line: this machine only, with a token, quiet unless something is wrong."""
     line = [
         *(sys.executable, "-m", "jupyterlab"),
         "--ip=127.0.0.1",
-        f"--port={port or 8888}",
-        f"--ServerApp.port_retries={0 if port else 50}",
+        f"--port={port}",
+        "--ServerApp.port_retries=0",
         f"--ServerApp.root_dir={paths.root()}",
         f"--IdentityProvider.token={token}",
         f"--LabApp.default_url=/lab/tree/{START}",
+        "--log-level=WARN",
         "--LabApp.news_url=None",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     ]
@@ -59,7 +60,11 @@ def main(argv: list[str]) -> int:
     warm.main([])
     install_merge_driver(paths.root())
     os.chdir(paths.root())
-    line = command(options.port, not options.no_browser, secrets.token_hex(24))
+    port = options.port or next(port for port in range(8888, 65536) if is_free(port))
+    token = secrets.token_hex(24)
+    print(f"JupyterLab: http://127.0.0.1:{port}/lab/tree/{START}?token={token}", flush=True)
+    print("Leave this window open while you work; Control-C ends it.", flush=True)
+    line = command(port, not options.no_browser, token)
     if os.name == "nt":
         import subprocess
 

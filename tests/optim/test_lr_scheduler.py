@@ -50,7 +50,9 @@ def follow(ours, theirs, optimizer, optimizer_torch, steps=29):
 
 
 @pytest.mark.parametrize("kind", ["SGD", "Adam"])
-@pytest.mark.parametrize(("name", "settings"), SCHEDULES, ids=str)
+@pytest.mark.parametrize(
+    ("name", "settings"), SCHEDULES, ids=lambda value: value if isinstance(value, str) else ",".join(value)
+)
 def test_every_step_equals_torch(kind, name, settings):
     optimizer, optimizer_torch = optimizers(kind, **({"momentum": 0.9} if kind == "SGD" else {}))
     ours = getattr(optim.lr_scheduler, name)(optimizer, **settings)
