@@ -30,10 +30,8 @@ def main(argv: list[str]) -> int:
         prog="python -m labkit bench", description="Measure labkit beside torch."
     )
     parser.add_argument("sections", nargs="*", help=f"which parts (default: all): {', '.join(SECTIONS)}")
-    parser.add_argument("--rounds", type=int, default=7, help="rounds of interleaved measurement")
-    parser.add_argument(
-        "--seconds", type=float, default=0.25, help="about how long an engine runs in a round"
-    )
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of interleaved measurement")
+    parser.add_argument("--seconds", type=float, default=0.2, help="about how long an engine runs in a round")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--compile", action="store_true", help="measure torch.compile too (slow to start)")
     parser.add_argument("--reports", type=Path, default=Path("reports"), help="where tables and plots go")

@@ -26,7 +26,7 @@ def environment(engine: str, threads: int) -> dict[str, str]:
         flags = "--xla_cpu_multi_thread_eigen=" + ("false" if threads == 1 else "true")
         env |= {"XLA_FLAGS": f"{flags} intra_op_parallelism_threads={threads}", "JAX_PLATFORMS": "cpu"}
     if engine == "tinygrad":
-        env |= {"DEV": "CPU", "THREADS": str(threads)}
+        env |= {"DEV": "CPU", "THREADS": str(threads), "TRAINING": "1"}
     return env
 
 

@@ -10,7 +10,7 @@ from statistics import median
 from labkit.bench import plots
 from labkit.bench.harness import Comparison, Worker, compare, prepare, with_workers
 from labkit.bench.micro import OPS
-from labkit.bench.models import STEPS, Case
+from labkit.bench.models import STEPS
 
 
 @dataclass(frozen=True)
@@ -86,20 +86,18 @@ def micro_ops(options: Options) -> str:
 
 
 def memory(options: Options) -> str:
-    """Resident memory that training adds, in fresh processes (worker.peak_memory); torch and labkit."""
+    """Resident memory that training adds, one process per engine (worker.peak_memory); torch and labkit."""
     if not sys.platform.startswith("linux"):
         return "Measured on Linux only: it reads /proc."
+
+    def run(workers: list[Worker]) -> list[float]:
+        ask = workers[0].ask
+        return [median(ask(do="memory", case=asdict(case))["peak"] for _ in range(3)) for case in STEPS]
+
     rows = []
-    for case in STEPS:
-        peaks = {}
-        for engine in ("torch", "labkit"):
-
-            def run(workers: list[Worker], case: Case = case) -> list[int]:
-                return [workers[0].ask(do="memory", case=asdict(case))["peak"] for _ in range(3)]
-
-            peaks[engine] = median(with_workers([engine], 1, run))
-        cells = [f"{peak / 2**20:.1f}" for peak in peaks.values()]
-        rows.append([case.model, *cells, f"{peaks['labkit'] / peaks['torch']:.2f}"])
+    peaks = zip(*(with_workers([engine], 1, run) for engine in ("torch", "labkit")), strict=True)
+    for case, (torch, labkit) in zip(STEPS, peaks, strict=True):
+        rows.append([case.model, f"{torch / 2**20:.1f}", f"{labkit / 2**20:.1f}", f"{labkit / torch:.2f}"])
     title = "Resident memory that three training steps add once all code is loaded (MB), median of 3\n\n"
     return title + table(["step", "torch", "labkit", "ratio"], rows)
 

@@ -57,7 +57,6 @@ class Trainer:
     """Weights, optimizer and a compiled step."""
 
     def __init__(self, engine: str, case: Case) -> None:
-        Tensor.training = True
         p = {k: Tensor(a).is_param_(True) for k, a in case.weights(shapes(case)).items()}
         x, target = (Tensor(a) for a in case.data())
         kind = OPTIMIZERS[case.model]
