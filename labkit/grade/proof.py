@@ -166,7 +166,8 @@ def _mistake_problem(exercise: Exercise, mistake: Mistake) -> str | None:
         return f"mistake {mistake.name!r} is not recognized: {_said(verdict)}"
     if verdict.mistake != mistake.name:
         return f"mistakes {mistake.name!r} and {verdict.mistake!r} cannot be told apart; add a case"
-    if verdict.status != "error" and verdict.headline.endswith("..."):
+    own_words = verdict.status != "error" and "the backward pass fails:" not in verdict.headline
+    if own_words and verdict.headline.endswith("..."):
         return f"mistake {mistake.name!r}: the message is cut: {verdict.headline}"
     return None
 
