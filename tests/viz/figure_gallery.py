@@ -84,6 +84,12 @@ FIGURES = {
     "broadcast grid": lambda: viz.broadcast_grid(np.arange(3)[:, None] * 10, np.arange(4)),
     "broadcast grid 0-d": lambda: viz.broadcast_grid(2.0, NAN, "*"),
     "broadcast grid empty": lambda: viz.broadcast_grid(np.ones((2, 0)), 1),
+    "convolution": lambda: viz.convolution(np.arange(30).reshape(5, 6), [[1, 0], [0, -1], [2, 1]], (1, 2)),
+    "convolution padded": lambda: viz.convolution(
+        np.arange(12).reshape(3, 4) / 8, np.eye(3), (1, 1), stride=2, padding=2, dilation=2
+    ),
+    "convolution largest": lambda: viz.convolution(np.eye(10), np.ones((4, 4)), padding=1, title="all ones"),
+    "convolution one cell": lambda: viz.convolution([[NAN]], [[0.0]]),
     "graph": lambda: viz.graph(expression(), title="A small expression"),
     "graph leaf": lambda: viz.graph(Value(NAN)),
     "graph torch": torch_loss,
