@@ -1,0 +1,259 @@
+"""Arrays that know who touches them.
+
+Every buffer gets its own range of addresses. Arguments that overlap on the host share one, so a race through two
+names for the same memory is found. An access checks its bounds, goes into the log as (site, address), and then
+happens on the NumPy array, so results are visible after the run.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from labkit.simt.values import Refused, plain, wrap
+
+SHIFT = 36  # addresses of buffer k start at k << SHIFT
+GLOBAL, SHARED, LOCAL, CONSTANT = "global", "shared", "local", "constant"
+
+
+@dataclass
+class Buffer:
+    """One stretch of memory: its name in the kernel, its space, and the size of an element in bytes."""
+
+    name: str
+    space: str
+    itemsize: int
+    elements: int
+    ready: bytearray | None = None  # per element: written since it was declared (shared and local memory)
+
+
+class Array:
+    """An array argument, shared array or local array as the kernel sees it."""
+
+    __slots__ = ("_convert", "_data", "_limits", "_space", "_start", "_strides", "name", "ndim", "shape")
+
+    def __init__(self, data: np.ndarray, start: int, name: str, space: str) -> None:
+        self._data, self._start, self._space, self.name = data, start, space, name
+        self.shape, self.ndim, self._strides = data.shape, data.ndim, data.strides
+        kind = data.dtype.kind
+        whole = kind in "iu" and data.dtype != np.uint64
+        self._convert = int if whole else bool if kind == "b" else float if data.dtype == np.float64 else None
+        info = np.iinfo(data.dtype) if whole else None
+        self._limits = (int(info.min), int(info.max)) if info else None
+
+    @property
+    def size(self) -> int:
+        return self._data.size
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._data.dtype
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self._strides
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Any:
+        raise Refused(f"looping over the array {self.name}", f"write for i in range(len({self.name}))")
+
+    def __getattr__(self, name: str) -> Any:
+        raise Refused(f"{self.name}.{name}", "arrays in a kernel have indices, shape, ndim, size, dtype, strides")
+
+    def __float__(self) -> float:
+        raise Refused(f"float({self.name}) of an array", f"convert one element, float({self.name}[i])")
+
+    __int__ = __bool__ = __float__  # type: ignore[assignment]
+
+
+class Memory:
+    """All buffers of one run, the log of accesses, and the helpers `_read`, `_write` and `_atomic`."""
+
+    def __init__(self, machine: Any) -> None:
+        self.machine = machine
+        self.buffers: list[Buffer] = []
+        self.limit = 0
+
+    # Making arrays
+
+    def add(self, buffer: Buffer) -> int:
+        self.buffers.append(buffer)
+        return (len(self.buffers) - 1) << SHIFT
+
+    def arguments(self, named: list[tuple[str, np.ndarray]]) -> list[Array]:
+        """Array arguments; those that overlap in host memory share a buffer."""
+        places = [(name, data, *byte_bounds(data)) for name, data in named]
+        starts: dict[int, int] = {}
+        low = high = base = -1
+        for i in sorted(range(len(places)), key=lambda i: places[i][2]):
+            name, data, first, end = places[i]
+            if data.size == 0:
+                starts[i] = self.add(Buffer(name, GLOBAL, data.itemsize, 0))
+                continue
+            if first >= high:
+                low, high = first, end
+                base = self.add(Buffer(name, GLOBAL, data.itemsize, 0))
+            high = max(high, end)
+            self.buffers[base >> SHIFT].elements = (high - low) // self.buffers[base >> SHIFT].itemsize
+            starts[i] = base + data.__array_interface__["data"][0] - low
+        return [Array(data, starts[i], name, GLOBAL) for i, (name, data) in enumerate(named)]
+
+    def declare(self, name: str, space: str, shape: Any, dtype: Any) -> Array:
+        """A shared or local array: full of nonsense, as on hardware, until it is written."""
+        kind = np.dtype(str(dtype) if not isinstance(dtype, (type, np.dtype)) else dtype)
+        sizes = tuple(int(n) for n in shape) if isinstance(shape, tuple) else (int(shape),)
+        data = np.empty(sizes, kind)
+        if kind.kind in "fc":
+            data.fill(np.nan)
+        else:
+            data.view(np.uint8).fill(0xCC if kind.kind != "b" else 1) if data.size else None
+        start = self.add(Buffer(name, space, kind.itemsize, data.size, bytearray(data.size)))
+        return Array(data, start, name, space)
+
+    # Accesses
+
+    def address(self, array: Array, index: Any, site: int) -> tuple[int, Any]:
+        """The address of one element and its checked index, or -1 if `index` is outside the array."""
+        if type(index) is not tuple:
+            index = (index,)
+        address = array._start
+        for i, size, stride in zip(index, array.shape, array._strides, strict=True):
+            if type(i) is not int:
+                return self.address(array, tuple(_whole(i, array) for i in index), site)
+            if not 0 <= i < size:
+                self.machine.note("bounds", site, detail=(array, index))
+                return -1, index
+            address += i * stride
+        return address, index
+
+    def read(self, array: Any, index: Any, site: int) -> Any:
+        if type(array) is not Array:
+            return array[index]
+        if (len(index) if type(index) is tuple else 1) != array.ndim or _has_slice(index):
+            return self.view(array, index, site)
+        address, index = self.address(array, index, site)
+        if address < 0:
+            return array._data.dtype.type(0) if array._convert is None else array._convert(0)
+        log = self.machine.log
+        log.append(site)
+        log.append(address)
+        if len(log) > self.limit:
+            self.machine.too_long(site)
+        if array._space in (SHARED, LOCAL):
+            self.check_ready(array, address, index, site)
+        value = array._data[index]
+        return value if array._convert is None else array._convert(value)
+
+    def write(self, array: Any, index: Any, value: Any, site: int) -> None:
+        self.check_target(array, index)
+        address, index = self.address(array, index, site)
+        if address < 0:
+            return
+        log = self.machine.log
+        log.append(site)
+        log.append(address)
+        if len(log) > self.limit:
+            self.machine.too_long(site)
+        self.machine.written.append(value)
+        self.store(array, address, index, value, site)
+
+    def atomic(self, name: str, site: int, array: Any, *rest: Any) -> Any:
+        """Read, change and write one element as a single step; returns the old value, as Numba does."""
+        if name == "compare_and_swap":
+            name, rest = "cas", (0, *rest)
+        index, *values = rest
+        if name not in ATOMICS:
+            raise Refused(f"cuda.atomic.{name}", f"the stepper knows cuda.atomic.{', '.join(ATOMICS)}")
+        self.check_target(array, index)
+        address, index = self.address(array, index, site)
+        if address < 0:
+            return 0
+        self.machine.log.append(site)
+        self.machine.log.append(address)
+        if array._space in (SHARED, LOCAL):
+            self.check_ready(array, address, index, site)
+        old = plain(array._data[index])
+        self.store(array, address, index, ATOMICS[name](old, *(plain(v) for v in values)), site)
+        return old
+
+    def check_target(self, array: Any, index: Any) -> None:
+        if type(array) is not Array:
+            raise Refused(f"assigning into a {type(array).__name__}", "only arrays can be written")
+        if (len(index) if type(index) is tuple else 1) != array.ndim or _has_slice(index):
+            raise Refused(
+                f"writing several elements of {array.name} at once",
+                f"give {array.ndim} whole numbers as index, and write one element at a time",
+            )
+
+    def store(self, array: Array, address: int, index: Any, value: Any, site: int) -> None:
+        if type(value) is Array:
+            raise Refused(f"storing the array {value.name} in one element", f"store {value.name}[i]")
+        if array._limits:
+            low, high = array._limits
+            value = int(value) if value == value and abs(value) != float("inf") else low
+            if not low <= value <= high:
+                self.machine.note("overflow", site, detail=f"{value} in {array.name}, which is {array.dtype}")
+                value = wrap(value, low, high)
+        array._data[index] = value
+        buffer = self.buffers[address >> SHIFT]
+        if buffer.ready is not None:
+            buffer.ready[(address & ((1 << SHIFT) - 1)) // buffer.itemsize] = 1
+
+    def check_ready(self, array: Array, address: int, index: Any, site: int) -> None:
+        buffer = self.buffers[address >> SHIFT]
+        if buffer.ready is not None and not buffer.ready[(address & ((1 << SHIFT) - 1)) // buffer.itemsize]:
+            self.machine.note("uninitialized", site, detail=(array, index))
+
+    def view(self, array: Array, index: Any, site: int) -> Array:
+        """A part of an array, `a[row]` or `a[:, j]`: bounds are checked, nothing is read yet."""
+        index = index if isinstance(index, tuple) else (index,)
+        if len(index) > array.ndim:
+            raise Refused(f"{len(index)} indices for {array.name}", f"it has {array.ndim} dimensions")
+        index = tuple(i if isinstance(i, slice) else _whole(i, array) for i in index)
+        for i, size in zip(index, array.shape, strict=False):
+            if isinstance(i, int) and not 0 <= i < size:
+                self.machine.note("bounds", site, detail=(array, index))
+                index = tuple(0 if isinstance(i, int) else i for i in index)
+        data = array._data[index]
+        pointers = [d.__array_interface__["data"][0] for d in (data, array._data)]
+        return Array(data, array._start + pointers[0] - pointers[1], array.name, array._space)
+
+
+def _has_slice(index: Any) -> bool:
+    return type(index) is slice or (type(index) is tuple and any(type(i) is slice for i in index))
+
+
+def _whole(i: Any, array: Array) -> int:
+    if isinstance(i, (int, np.integer)):
+        return int(i)
+    raise Refused(
+        f"an index of type {type(i).__name__} for {array.name}", "use //, not /, and int() where needed"
+    )
+
+
+def _inc(old: int, top: int) -> int:
+    return 0 if old >= top else old + 1
+
+
+def _dec(old: int, top: int) -> int:
+    return top if old == 0 or old > top else old - 1
+
+
+ATOMICS: dict[str, Any] = {
+    "add": lambda old, value: old + value,
+    "sub": lambda old, value: old - value,
+    "max": lambda old, value: old if value != value else max(old, value),
+    "min": lambda old, value: old if value != value else min(old, value),
+    "nanmax": lambda old, value: value if old != old else old if value != value else max(old, value),
+    "nanmin": lambda old, value: value if old != old else old if value != value else min(old, value),
+    "and_": lambda old, value: old & value,
+    "or_": lambda old, value: old | value,
+    "xor": lambda old, value: old ^ value,
+    "inc": _inc,
+    "dec": _dec,
+    "exch": lambda old, value: value,
+    "cas": lambda old, expected, value: value if old == expected else old,
+}
