@@ -7,6 +7,7 @@ logged until the next `enter` belongs to that thread.
 import math
 import types
 from array import array
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -97,7 +98,6 @@ class Cuda:
 class Machine:
     """State of one launch: memory, log, counters, and the thread that is running now."""
 
-    Array = Array  # for `promote`, which must not import memory
 
     def __init__(self, program: Program, grid: Dim3, block: Dim3, *, shared_bytes: int, limit: int) -> None:
         self.program, self.grid, self.block = program, grid, block
@@ -110,10 +110,10 @@ class Machine:
         self.segments: list[tuple[int, int, int, int]] = []  # log position, thread, epoch, epoch of its warp
         self.events: dict[tuple[str, int], Event] = {}
         self.wide: dict[int, int] = {}  # site of float64 arithmetic -> first thread
-        self.tallies: list[dict[type, int]] = [{} for _ in range(grid.size * block.size)]
+        self.tallies: list[Counter[type]] = [Counter() for _ in range(grid.size * block.size)]
         self.barriers = np.zeros(grid.size * block.size, int)
         self.thread = 0
-        self.tally: dict[type, int] = {}
+        self.tally: Counter[type] = Counter()
         self.rounds = 0
         self.shared_arrays: dict[int, Array] = {}
         self.shared_size = 0

@@ -14,6 +14,8 @@ from numpy.lib.array_utils import byte_bounds
 from labkit.simt.values import Refused, plain, wrap
 
 SHIFT = 36  # addresses of buffer k start at k << SHIFT
+OFFSET = (1 << SHIFT) - 1
+OUTSIDE, PART = -1, -2  # in place of an address
 GLOBAL, SHARED, LOCAL, CONSTANT = "global", "shared", "local", "constant"
 
 
@@ -25,16 +27,17 @@ class Buffer:
     space: str
     itemsize: int
     elements: int
-    ready: bytearray | None = None  # per element: written since it was declared (shared and local memory)
 
 
 class Array:
     """An array argument, shared array or local array as the kernel sees it."""
 
-    __slots__ = ("_convert", "_data", "_limits", "_space", "_start", "_strides", "name", "ndim", "shape")
-
-    def __init__(self, data: np.ndarray, start: int, name: str, space: str) -> None:
+    def __init__(
+        self, data: np.ndarray, start: int, name: str, space: str, ready: bytearray | None = None
+    ) -> None:
         self._data, self._start, self._space, self.name = data, start, space, name
+        self._ready = ready  # per element: written since it was declared (shared and local memory)
+        self._itemsize = data.itemsize
         self.shape, self.ndim, self._strides = data.shape, data.ndim, data.strides
         kind = data.dtype.kind
         whole = kind in "iu" and data.dtype != np.uint64
@@ -61,7 +64,9 @@ class Array:
         raise Refused(f"looping over the array {self.name}", f"write for i in range(len({self.name}))")
 
     def __getattr__(self, name: str) -> Any:
-        raise Refused(f"{self.name}.{name}", "arrays in a kernel have indices, shape, ndim, size, dtype, strides")
+        raise Refused(
+            f"{self.name}.{name}", "arrays in a kernel have indices, shape, ndim, size, dtype, strides"
+        )
 
     def __float__(self) -> float:
         raise Refused(f"float({self.name}) of an array", f"convert one element, float({self.name}[i])")
@@ -71,6 +76,8 @@ class Array:
 
 class Memory:
     """All buffers of one run, the log of accesses, and the helpers `_read`, `_write` and `_atomic`."""
+
+    array_type = Array
 
     def __init__(self, machine: Any) -> None:
         self.machine = machine
@@ -110,53 +117,53 @@ class Memory:
             data.fill(np.nan)
         else:
             data.view(np.uint8).fill(0xCC if kind.kind != "b" else 1) if data.size else None
-        start = self.add(Buffer(name, space, kind.itemsize, data.size, bytearray(data.size)))
-        return Array(data, start, name, space)
+        start = self.add(Buffer(name, space, kind.itemsize, data.size))
+        return Array(data, start, name, space, bytearray(data.size))
 
     # Accesses
 
-    def address(self, array: Array, index: Any, site: int) -> tuple[int, Any]:
-        """The address of one element and its checked index, or -1 if `index` is outside the array."""
-        if type(index) is not tuple:
-            index = (index,)
-        address = array._start
-        for i, size, stride in zip(index, array.shape, array._strides, strict=True):
-            if type(i) is not int:
-                return self.address(array, tuple(_whole(i, array) for i in index), site)
-            if not 0 <= i < size:
-                self.machine.note("bounds", site, detail=(array, index))
-                return -1, index
-            address += i * stride
-        return address, index
+    def locate(self, array: Array, index: Any, site: int) -> int:
+        """The address of one element; OUTSIDE or PART, both negative, if `index` is not one of the array's elements."""
+        sizes = array.shape
+        if type(index) is int and len(sizes) == 1:
+            if 0 <= index < sizes[0]:
+                return array._start + index * array._strides[0]
+        elif type(index) is tuple and len(index) == len(sizes) == 2:  # for speed; below is the general case
+            i, j = index
+            if type(i) is type(j) is int and 0 <= i < sizes[0] and 0 <= j < sizes[1]:
+                return array._start + i * array._strides[0] + j * array._strides[1]
+        if _is_part(array, index):
+            return PART
+        places = index if type(index) is tuple else (index,)
+        numbers = tuple(_whole(i, array) for i in places)
+        if all(0 <= i < size for i, size in zip(numbers, sizes, strict=True)):
+            return array._start + sum(i * stride for i, stride in zip(numbers, array._strides, strict=True))
+        self.machine.note("bounds", site, detail=(array, numbers))
+        return OUTSIDE
 
     def read(self, array: Any, index: Any, site: int) -> Any:
         if type(array) is not Array:
             return array[index]
-        if (len(index) if type(index) is tuple else 1) != array.ndim or _has_slice(index):
-            return self.view(array, index, site)
-        address, index = self.address(array, index, site)
+        address = self.locate(array, index, site)
+        convert = array._convert
         if address < 0:
-            return array._data.dtype.type(0) if array._convert is None else array._convert(0)
+            if address == PART:
+                return self.view(array, index, site)
+            return convert(0) if convert else array._data.dtype.type(0)
         log = self.machine.log
         log.append(site)
         log.append(address)
         if len(log) > self.limit:
             self.machine.too_long(site)
-        if array._space in (SHARED, LOCAL):
-            self.check_ready(array, address, index, site)
+        if array._ready is not None and not array._ready[(address & OFFSET) // array._itemsize]:
+            self.machine.note("uninitialized", site, detail=(array, index))
         value = array._data[index]
-        return value if array._convert is None else array._convert(value)
+        return convert(value) if convert else value
 
     def write(self, array: Any, index: Any, value: Any, site: int) -> None:
-        self.check_target(array, index)
-        address, index = self.address(array, index, site)
+        address = self.target(array, index, site)
         if address < 0:
             return
-        log = self.machine.log
-        log.append(site)
-        log.append(address)
-        if len(log) > self.limit:
-            self.machine.too_long(site)
         self.machine.written.append(value)
         self.store(array, address, index, value, site)
 
@@ -167,26 +174,32 @@ class Memory:
         index, *values = rest
         if name not in ATOMICS:
             raise Refused(f"cuda.atomic.{name}", f"the stepper knows cuda.atomic.{', '.join(ATOMICS)}")
-        self.check_target(array, index)
-        address, index = self.address(array, index, site)
+        address = self.target(array, index, site)
         if address < 0:
             return 0
-        self.machine.log.append(site)
-        self.machine.log.append(address)
-        if array._space in (SHARED, LOCAL):
-            self.check_ready(array, address, index, site)
+        if array._ready is not None and not array._ready[(address & OFFSET) // array._itemsize]:
+            self.machine.note("uninitialized", site, detail=(array, index))
         old = plain(array._data[index])
         self.store(array, address, index, ATOMICS[name](old, *(plain(v) for v in values)), site)
         return old
 
-    def check_target(self, array: Any, index: Any) -> None:
+    def target(self, array: Any, index: Any, site: int) -> int:
+        """The address of the one element to be written, logged; OUTSIDE if there is none."""
         if type(array) is not Array:
             raise Refused(f"assigning into a {type(array).__name__}", "only arrays can be written")
-        if (len(index) if type(index) is tuple else 1) != array.ndim or _has_slice(index):
+        address = self.locate(array, index, site)
+        if address == PART:
             raise Refused(
                 f"writing several elements of {array.name} at once",
                 f"give {array.ndim} whole numbers as index, and write one element at a time",
             )
+        if address != OUTSIDE:
+            log = self.machine.log
+            log.append(site)
+            log.append(address)
+            if len(log) > self.limit:
+                self.machine.too_long(site)
+        return address
 
     def store(self, array: Array, address: int, index: Any, value: Any, site: int) -> None:
         if type(value) is Array:
@@ -198,14 +211,8 @@ class Memory:
                 self.machine.note("overflow", site, detail=f"{value} in {array.name}, which is {array.dtype}")
                 value = wrap(value, low, high)
         array._data[index] = value
-        buffer = self.buffers[address >> SHIFT]
-        if buffer.ready is not None:
-            buffer.ready[(address & ((1 << SHIFT) - 1)) // buffer.itemsize] = 1
-
-    def check_ready(self, array: Array, address: int, index: Any, site: int) -> None:
-        buffer = self.buffers[address >> SHIFT]
-        if buffer.ready is not None and not buffer.ready[(address & ((1 << SHIFT) - 1)) // buffer.itemsize]:
-            self.machine.note("uninitialized", site, detail=(array, index))
+        if array._ready is not None:
+            array._ready[(address & OFFSET) // array._itemsize] = 1
 
     def view(self, array: Array, index: Any, site: int) -> Array:
         """A part of an array, `a[row]` or `a[:, j]`: bounds are checked, nothing is read yet."""
@@ -219,11 +226,14 @@ class Memory:
                 index = tuple(0 if isinstance(i, int) else i for i in index)
         data = array._data[index]
         pointers = [d.__array_interface__["data"][0] for d in (data, array._data)]
-        return Array(data, array._start + pointers[0] - pointers[1], array.name, array._space)
+        return Array(data, array._start + pointers[0] - pointers[1], array.name, array._space, array._ready)
 
 
-def _has_slice(index: Any) -> bool:
-    return type(index) is slice or (type(index) is tuple and any(type(i) is slice for i in index))
+def _is_part(array: Array, index: Any) -> bool:
+    """Whether `index` takes more than one element: too few numbers, or a slice."""
+    if type(index) is not tuple:
+        return array.ndim != 1 or type(index) is slice
+    return len(index) != array.ndim or slice in map(type, index)
 
 
 def _whole(i: Any, array: Array) -> int:

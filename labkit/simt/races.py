@@ -56,7 +56,9 @@ def _suspects(trace: Trace, rows: Any, keys: list[Any], actor: Any) -> Iterator[
         yield np.sort(rows[starts[group] : ends[group]])
 
 
-def _add_pairs(found: dict, trace: Trace, machine: Machine, rows: Any, actor: Any, *, between_blocks: bool) -> None:
+def _add_pairs(
+    found: dict, trace: Trace, machine: Machine, rows: Any, actor: Any, *, between_blocks: bool
+) -> None:
     writes = rows[trace.kind[rows] == WRITE]
     values = [machine.written[i] for i in trace.value[writes]]
     same = all(v == values[0] for v in values[1:])

@@ -82,7 +82,11 @@ class Report:
         runs = "1 schedule" if self.schedules == 1 else f"{self.schedules} schedules"
         place = f"{self.kernel}: {sizes[0]} blocks of {sizes[1]} threads, {runs}"
         amounts = [(s, sum(f.severity == s for f in self.findings)) for s in SEVERITIES]
-        names = {"error": ("error", "errors"), "slow": ("slow access", "slow accesses"), "note": ("note", "notes")}
+        names = {
+            "error": ("error", "errors"),
+            "slow": ("slow access", "slow accesses"),
+            "note": ("note", "notes"),
+        }
         said = [f"{n} {names[s][n > 1]}" for s, n in amounts if n]
         return f"{place}. {', '.join(said) or 'Nothing to report'}."
 
@@ -96,7 +100,9 @@ class Report:
 
     def _occupied(self) -> str:
         parts = [f"{name} {o.share:.0%} ({o.limit})" for name, o in self.occupancy.items()]
-        return f"threads resident at best: {', '.join(parts)}; shared memory {self.shared_bytes} bytes per block"
+        return (
+            f"threads resident at best: {', '.join(parts)}; shared memory {self.shared_bytes} bytes per block"
+        )
 
     def picture(self) -> Figure:
         """Threads down, elements across, one panel per array: who read and who wrote what."""

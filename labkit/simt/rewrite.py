@@ -137,7 +137,9 @@ class Rewriter(ast.NodeTransformer):
         if path in COLLECTIVES:
             site = self.site(OTHER, node)
             self.function.waits = True
-            event = ast.Tuple([ast.Constant(path), site, ast.Tuple(self._visit_all(node.args), ast.Load())], ast.Load())
+            event = ast.Tuple(
+                [ast.Constant(path), site, ast.Tuple(self._visit_all(node.args), ast.Load())], ast.Load()
+            )
             return _at(ast.Yield(event), node)
         if path.startswith("atomic."):
             site = self.site(ATOMIC, node)

@@ -20,14 +20,22 @@ LIMIT = 5_000_000  # memory accesses in one run
 
 
 def run(
-    kernel: Any, grid: Any, block: Any, *arguments: Any, seed: int = 0, shared_bytes: int = 0, limit: int = LIMIT
+    kernel: Any,
+    grid: Any,
+    block: Any,
+    *arguments: Any,
+    seed: int = 0,
+    shared_bytes: int = 0,
+    limit: int = LIMIT,
 ) -> Report:
     """Step `kernel[grid, block](*arguments)` once and report what happened.
 
     kernel: a plain function or a `@cuda.jit` object. arguments: NumPy arrays, changed in place, and numbers.
     seed: the order of the threads. shared_bytes: dynamic shared memory, for `cuda.shared.array(0, dtype)`.
     """
-    return _run(rewrite(kernel), dim3(grid, "grid"), dim3(block, "block"), arguments, seed, shared_bytes, limit)
+    return _run(
+        rewrite(kernel), dim3(grid, "grid"), dim3(block, "block"), arguments, seed, shared_bytes, limit
+    )
 
 
 def check(
@@ -139,7 +147,16 @@ def _fill(report: Report, machine: Machine, arguments: Any) -> None:
 
 
 def _worst_first(findings: list[Finding]) -> list[Finding]:
-    order = ["refused", "launch", "exception", "endless", "out of bounds", "divergent", "uninitialized", "race"]
+    order = [
+        "refused",
+        "launch",
+        "exception",
+        "endless",
+        "out of bounds",
+        "divergent",
+        "uninitialized",
+        "race",
+    ]
     merged: dict[Any, Finding] = {}
     for finding in findings:
         merged.setdefault((finding.kind, finding.lines, finding.message), finding)
@@ -159,13 +176,32 @@ def _differences(program: Program, arguments: Any, arrays: list, first: list, se
                 continue
             line = program.kernel.plain.__code__.co_firstlineno
             rounding = now.dtype.kind == "f" and np.allclose(now, then, rtol=1e-4, atol=1e-6, equal_nan=True)
-            message = f"{name} differs between schedule 0 and schedule {seed}, which run threads in another order."
+            message = (
+                f"{name} differs between schedule 0 and schedule {seed}, which run threads in another order."
+            )
             if rounding:
                 message += " Only the last digits: float sums depend on their order."
-                return [Finding("order", message, "Add in a fixed order (a tree) to get equal bits.", (line,), (), "note")]
+                return [
+                    Finding(
+                        "order",
+                        message,
+                        "Add in a fixed order (a tree) to get equal bits.",
+                        (line,),
+                        (),
+                        "note",
+                    )
+                ]
             place = tuple(int(i) for i in np.argwhere(~(now == then) & ~((now != now) & (then != then)))[0])
             message += f" First at {place}: {then[place]} and {now[place]}."
-            return [Finding("order", message, "Look for a race above: a result must not depend on who is first.", (line,), ())]
+            return [
+                Finding(
+                    "order",
+                    message,
+                    "Look for a race above: a result must not depend on who is first.",
+                    (line,),
+                    (),
+                )
+            ]
     return []
 
 

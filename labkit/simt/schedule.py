@@ -78,7 +78,9 @@ class Block:
         released: list[int] = []
         for warp in range((self.count + WARP - 1) // WARP):
             lanes = range(warp * WARP, min((warp + 1) * WARP, self.count))
-            calls = {t: self.waiting[t] for t in lanes if t in self.waiting and _warp_wide(self.waiting[t][0])}
+            calls = {
+                t: self.waiting[t] for t in lanes if t in self.waiting and _warp_wide(self.waiting[t][0])
+            }
             if not calls:
                 continue
             for site in sorted({call[1] for call in calls.values()}):
@@ -150,5 +152,3 @@ def _warp_result(name: str, lane: int, values: dict[int, Any], arguments: tuple[
         "shfl_xor_sync": lane ^ step,
     }[name]
     return values.get(source, values[lane])
-
-

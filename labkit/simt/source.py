@@ -15,8 +15,12 @@ from typing import Any
 BUILTINS = set("abs bool complex divmod enumerate float int len max min pow print range round zip".split())
 NUMPY_SCALARS = (
     set("bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 intp float16 float32 float64".split())
-    | set("exp exp2 expm1 log log2 log10 log1p sqrt cbrt square abs absolute fabs sign maximum minimum".split())
-    | set("sin cos tan sinh cosh tanh arcsin arccos arctan arctan2 floor ceil trunc isnan isinf isfinite".split())
+    | set(
+        "exp exp2 expm1 log log2 log10 log1p sqrt cbrt square abs absolute fabs sign maximum minimum".split()
+    )
+    | set(
+        "sin cos tan sinh cosh tanh arcsin arccos arctan arctan2 floor ceil trunc isnan isinf isfinite".split()
+    )
     | set("power fmod hypot copysign signbit fmax fmin divmod finfo iinfo".split())
 )
 _BLOCKS = "keep a fixed-size array with cuda.shared.array or cuda.local.array, and fill it in a loop"
@@ -119,7 +123,9 @@ def refused(node: ast.FunctionDef, names: dict[str, Any], *, kernel: bool) -> It
             yield from _refused_node(inner, names, local)
             if kernel and isinstance(inner, ast.Return) and not _is_none(inner.value):
                 yield inner.lineno, "returning a value from a kernel", "write it into an output array"
-            if isinstance(inner, ast.Call) and ast.unparse(inner.func).endswith((".shared.array", ".local.array")):
+            if isinstance(inner, ast.Call) and ast.unparse(inner.func).endswith(
+                (".shared.array", ".local.array")
+            ):
                 yield from _refused_shape(inner, node, local)
 
 
@@ -130,7 +136,11 @@ def _is_none(value: ast.expr | None) -> bool:
 def _refused_node(node: ast.AST, names: dict[str, Any], local: set[str]) -> Iterator[Refusal]:
     if isinstance(node, ast.BinOp) and (what := _REFUSED.get(type(node.op))):
         yield node.lineno, *what
-    if isinstance(node, ast.BinOp) and isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
+    if (
+        isinstance(node, ast.BinOp)
+        and isinstance(node.left, ast.Constant)
+        and isinstance(node.left.value, str)
+    ):
         yield node.lineno, *_REFUSED[ast.JoinedStr]
     if type(node) in _REFUSED:
         yield node.lineno, *_REFUSED[type(node)]  # type: ignore[attr-defined]
@@ -140,7 +150,11 @@ def _refused_node(node: ast.AST, names: dict[str, Any], local: set[str]) -> Iter
     name = ast.unparse(node.func)
     if isinstance(node.func, ast.Name) and getattr(builtins, name, None) is target is not None:
         if name not in BUILTINS and not issubclass(target if isinstance(target, type) else int, Exception):
-            yield node.lineno, f"{name}()", f"kernels have only {', '.join(sorted(BUILTINS))} of the built-ins"
+            yield (
+                node.lineno,
+                f"{name}()",
+                f"kernels have only {', '.join(sorted(BUILTINS))} of the built-ins",
+            )
     elif isinstance(node.func, ast.Attribute):
         module = resolve(node.func.value, names, local)
         if getattr(module, "__name__", "") in ("numpy", "torch") and node.func.attr not in NUMPY_SCALARS:
@@ -165,7 +179,9 @@ def _refused_shape(call: ast.Call, node: ast.FunctionDef, local: set[str]) -> It
 
 
 def _constant_local(name: str, node: ast.FunctionDef) -> bool:
-    stores = [n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
+    stores = [
+        n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)
+    ]
     values = [
         n.value
         for n in ast.walk(node)

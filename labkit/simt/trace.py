@@ -65,7 +65,11 @@ def counts(trace: Trace, machine: Machine) -> dict[str, np.ndarray]:
     moved = np.where(trace.kind == ATOMIC, 2, 1) * trace.itemsize * (trace.space == GLOBAL)
     per_thread["global bytes"] = np.bincount(trace.thread, moved, threads).astype(int)
     per_thread["barriers"] = machine.barriers
-    for name, kinds in (("int", (int, np.uint64)), ("float32", (np.float32, np.float16)), ("float64", (float,))):
+    for name, kinds in (
+        ("int", (int, np.uint64)),
+        ("float32", (np.float32, np.float16)),
+        ("float64", (float,)),
+    ):
         per_thread[f"{name} operations"] = np.array(
             [sum(t.get(k, 0) for k in kinds) for t in machine.tallies], int
         )

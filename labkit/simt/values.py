@@ -26,6 +26,7 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "BitOr": operator.or_,
     "BitXor": operator.xor,
 }
+SETTLED = {int, float, np.float32, np.float16, np.uint64}  # two of the same kind need no promotion
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 
 
@@ -57,21 +58,21 @@ def make_operator(name: str, machine: Any) -> Callable[[Any, Any, int], Any]:
 
     def compute(left: Any, right: Any, site: int) -> Any:
         try:
-            if type(left) is int and type(right) is int:
-                result = apply(left, right)
-                if type(result) is int and not LOWEST <= result <= HIGHEST:
-                    machine.note("overflow", site, detail=f"{result} as a 64-bit integer")
-                    result = wrap(result, LOWEST, HIGHEST)
-            else:
+            if type(left) is not type(right) or type(left) not in SETTLED:
                 left, right = promote(left, right, machine)
-                result = apply(left, right)
+            result = apply(left, right)
         except ZeroDivisionError:
             result = _divided_by_zero(left, site, machine)
-        if type(result) is float:
+        kind = type(result)
+        if kind is int:
+            if not LOWEST <= result <= HIGHEST:
+                machine.note("overflow", site, detail=f"{result} as a 64-bit integer")
+                result = wrap(result, LOWEST, HIGHEST)
+        elif kind is float:
             machine.wide.setdefault(site, machine.thread)
-        elif type(result) is complex:
+        elif kind is complex:
             result = math.nan  # a negative number to a fractional power
-        machine.tally[type(result)] = machine.tally.get(type(result), 0) + 1
+        machine.tally[kind] += 1
         return result
 
     return compute
@@ -79,10 +80,8 @@ def make_operator(name: str, machine: Any) -> Callable[[Any, Any, int], Any]:
 
 def promote(left: Any, right: Any, machine: Any) -> tuple[Any, Any]:
     """Both operands in the type that Numba would compute in."""
-    if type(left) is type(right) and type(left) in (np.float32, float, np.float16, np.uint64):
-        return left, right
     for value in (left, right):
-        if isinstance(value, (machine.Array, np.ndarray)):
+        if isinstance(value, (machine.memory.array_type, np.ndarray)):
             raise Refused(
                 "arithmetic on a whole array", "one thread works on one element: index it, a[i] + b[i]"
             )
@@ -125,8 +124,7 @@ class MathStandIn:
             else:
                 result = _quiet(original, values)
             result = values[0].dtype.type(result) if narrow else float(result)
-            tally = self._machine.tally
-            tally[type(result)] = tally.get(type(result), 0) + 1
+            self._machine.tally[type(result)] += 1
             return result
 
         setattr(self, name, function)

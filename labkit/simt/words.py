@@ -62,7 +62,11 @@ def _uninitialized(site: Site, event: Event, who: str, _: Machine) -> tuple[str,
         f"`{site.text}` is read at index {shown} before any thread wrote it ({who}). "
         f"{'Shared' if array._space == 'shared' else 'Local'} memory starts with leftovers, not with zeros."
     )
-    return message, "Write every element that is read, also those of threads past the end (0 there), then wait.", "error"
+    return (
+        message,
+        "Write every element that is read, also those of threads past the end (0 there), then wait.",
+        "error",
+    )
 
 
 def _divergent(site: Site, event: Event, _: str, machine: Machine) -> tuple[str, str, str]:
@@ -72,7 +76,11 @@ def _divergent(site: Site, event: Event, _: str, machine: Machine) -> tuple[str,
         f"{here} of {machine.block.size} threads of a block wait at {site.text}, while {absent} "
         f"({thread_name(missing, machine)}) {where}. A GPU hangs or goes on with wrong data."
     )
-    return message, "Move the barrier out of the if or the loop, and do not return before it: guard the work only.", "error"
+    return (
+        message,
+        "Move the barrier out of the if or the loop, and do not return before it: guard the work only.",
+        "error",
+    )
 
 
 def _endless(site: Site, event: Event, who: str, _: Machine) -> tuple[str, str, str]:
@@ -83,7 +91,11 @@ def _endless(site: Site, event: Event, who: str, _: Machine) -> tuple[str, str, 
 
 def _too_long(site: Site, event: Event, who: str, machine: Machine) -> tuple[str, str, str]:
     message = f"the run made more than {machine.limit:,} memory accesses and was stopped."
-    return message, "Step a smaller grid: a few blocks show the same mistakes. run(..., limit=...) raises the limit.", "error"
+    return (
+        message,
+        "Step a smaller grid: a few blocks show the same mistakes. run(..., limit=...) raises the limit.",
+        "error",
+    )
 
 
 def _overflow(site: Site, event: Event, who: str, _: Machine) -> tuple[str, str, str]:
@@ -118,8 +130,17 @@ def from_race(race: Race, trace: Trace, machine: Machine) -> Finding:
     deeds = [f"{n} {v} `{s.text}` on line {s.line}" for n, v, s in zip(names, verbs, sites, strict=True)]
     message = f"{deeds[0]} while {deeds[1]}: the same element of {name}{again}. "
     if race.same_value:
-        message += "All write the same value, so the result stands, but it is luck that readers should not need."
-        return Finding("same-value race", message, "Let one thread write: if cuda.threadIdx.x == 0.", lines, tuple(names), "note")
+        message += (
+            "All write the same value, so the result stands, but it is luck that readers should not need."
+        )
+        return Finding(
+            "same-value race",
+            message,
+            "Let one thread write: if cuda.threadIdx.x == 0.",
+            lines,
+            tuple(names),
+            "note",
+        )
     message += "Their order is open, so a GPU can give another result each time."
     return Finding("race", message, _race_advice(race, sites), lines, tuple(names))
 
@@ -144,7 +165,9 @@ def from_traffic(found: Traffic, machine: Machine) -> Finding | None:
             f"`{site.text}` keeps {found.ratio:.0f} lanes of a warp waiting for the same bank: "
             f"{found.transactions} turns where {found.best} would do."
         )
-        advice = "Neighboring threads should use neighboring words: pad the rows (TILE + 1) or change the index."
+        advice = (
+            "Neighboring threads should use neighboring words: pad the rows (TILE + 1) or change the index."
+        )
         return Finding("bank conflict", message, advice, (site.line,), threads, "slow")
     if found.space == "global" and found.ratio > SCATTERED:
         message = (
@@ -163,7 +186,14 @@ def from_float64(machine: Machine) -> Finding:
         f"`{machine.program.sites[site].text}` computes in float64 though the arrays are float32: to Numba a literal "
         "such as 2.0 is float64, and so is float32 with an int. Most GPUs are far slower at it."
     )
-    return Finding("float64", message, "Write np.float32(2) for constants.", lines, (thread_name(thread, machine),), "note")
+    return Finding(
+        "float64",
+        message,
+        "Write np.float32(2) for constants.",
+        lines,
+        (thread_name(thread, machine),),
+        "note",
+    )
 
 
 def from_refusal(line: int, what: str, instead: str) -> Finding:
@@ -175,16 +205,27 @@ def from_exception(error: BaseException, line: int, machine: Machine) -> Finding
         return from_refusal(line, error.what, error.instead)
     name = thread_name(machine.thread, machine)
     message = f"{name} stopped with {type(error).__name__}: {error}. Nothing after this line was run."
-    return Finding("exception", message, "Read the line with this thread's numbers in mind.", (line,), (name,))
+    return Finding(
+        "exception", message, "Read the line with this thread's numbers in mind.", (line,), (name,)
+    )
 
 
 def from_launch(grid: Dim3, block: Dim3, shared_bytes: int) -> list[Finding]:
     """What the driver would refuse before the first thread runs."""
     problems = []
     if block.size > MAX_THREADS_PER_BLOCK or any(n > m for n, m in zip(block, MAX_BLOCK, strict=True)):
-        problems.append((f"a block of {tuple(block)} threads", f"at most {MAX_THREADS_PER_BLOCK} threads fit, z at most 64"))
+        problems.append(
+            (
+                f"a block of {tuple(block)} threads",
+                f"at most {MAX_THREADS_PER_BLOCK} threads fit, z at most 64",
+            )
+        )
     if any(n > m for n, m in zip(grid, MAX_GRID, strict=True)):
-        problems.append((f"a grid of {tuple(grid)} blocks", "y and z reach 65535 at most: put the long axis in x"))
+        problems.append(
+            (f"a grid of {tuple(grid)} blocks", "y and z reach 65535 at most: put the long axis in x")
+        )
     if shared_bytes > MAX_STATIC_SHARED:
-        problems.append((f"{shared_bytes} bytes of shared memory", f"a block has {MAX_STATIC_SHARED}: use smaller tiles"))
+        problems.append(
+            (f"{shared_bytes} bytes of shared memory", f"a block has {MAX_STATIC_SHARED}: use smaller tiles")
+        )
     return [Finding("launch", f"{what} cannot be launched.", f"{why}.", (0,), ()) for what, why in problems]
