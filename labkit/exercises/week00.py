@@ -9,13 +9,13 @@ answer = Implement(
     minutes=2,
     level=1,
     engine="python",
-    cases=[Case("the only case", lambda draw: {})],
+    cases=[Case("answer()", lambda draw: {})],
     oracle=lambda: 42,
     reference="the page",
     mistakes=[
         Mistake(
-            "printed",
-            "The number is printed, not returned: `print(42)` shows it and hands back None.",
+            "not returned",
+            "Nothing is handed back: `print(42)`, or a line with 42 alone, leaves None. `return 42` hands it back.",
             lambda: None,
         ),
         Mistake("string", 'The number is in quotes: `"42"` is text, 42 is a number.', lambda: "42"),
@@ -70,6 +70,16 @@ row_means = Implement(
         Mistake(
             "sum", "These are sums: divide by the number of columns.", lambda x: x.sum(dim=1, keepdim=True)
         ),
+        Mistake(
+            "divided by rows",
+            "The sums are divided by the number of rows, `len(x)`; a row has as many numbers as there are columns.",
+            lambda x: x.sum(dim=1, keepdim=True) / len(x),
+        ),
+        Mistake(
+            "a row",
+            "The means lie in a row; a column, one mean below the other, lines up with the rows of x.",
+            lambda x: x.mean(dim=1)[None],
+        ),
     ],
     hints=(
         "The failure names both shapes. Which axis is missing from yours?",
@@ -106,6 +116,26 @@ shapes = Predict(
             {"a": (3,)},
         ),
         Mistake(
+            "refused",
+            "In a, (3,) stands under the 3 of (2, 3): they fit, and the row is added to both rows.",
+            {"a": "error"},
+        ),
+        Mistake(
+            "text",
+            "In a, the shape is in quotes, which makes it text: write (2, 3) without quotes.",
+            {"a": "(2, 3)"},
+        ),
+        Mistake(
+            "comma forgotten",
+            "In b, `(3)` is the number 3. A tuple of one needs its comma: `(3,)`.",
+            {"b": 3},
+        ),
+        Mistake(
+            "axis kept",
+            "In b, the summed axis disappears; it stays with size 1 only if you ask with keepdim=True.",
+            {"b": (1, 3)},
+        ),
+        Mistake(
             "sums rows",
             "In b, dim=0 is the axis that disappears: three columns are left, each a sum of two rows.",
             {"b": (2,)},
@@ -126,7 +156,7 @@ shapes = Predict(
         "An axis of size 1, or a missing one, stretches to the other's size. `sum(dim=k)` removes axis k.",
         '{"a": (2, 3), "b": (3,), "c": (4, 5)}',
     ),
-    passed="Predictions are never graded: your first answers are kept so that you can see how sure to be.",
+    passed="What counts later is your first try: `make progress` compares it with how sure you were.",
 )
 
 
@@ -146,7 +176,7 @@ average = Fix(
     engine="python",
     cases=[
         Case("three numbers", lambda draw: {"values": [2.0, 4.0, 9.0]}),
-        Case("two numbers", lambda draw: {"values": [1.5, -3.0]}),
+        Case("two numbers", lambda draw: {"values": [1.5, -2.0]}),
         Case("one number", lambda draw: {"values": [7.25]}, extreme=True),
     ],
     oracle=lambda values: float(torch.tensor(values, dtype=torch.float64).mean()),
@@ -170,6 +200,16 @@ average = Fix(
             lambda values: sum(values),
         ),
         Mistake("integer division", "`//` rounds down. Use `/`.", lambda values: sum(values) // len(values)),
+        Mistake(
+            "cut off",
+            "The result is made a whole number, and the mean need not be one: leave out `int` or `round`.",
+            lambda values: int(sum(values) / len(values)),
+        ),
+        Mistake(
+            "returned too early",
+            "`return` stands inside the loop and ends it after the first value: move it to the left.",
+            lambda values: values[0] / len(values),
+        ),
     ],
     hints=(
         "Work out [2, 4, 9] by hand and compare with what the function returns.",

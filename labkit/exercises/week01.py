@@ -66,6 +66,11 @@ strides = Implement(
             "These are bytes, as NumPy counts; torch counts elements.",
             lambda shape: tuple(4 * stride for stride in _row_major(shape)),
         ),
+        Mistake(
+            "neighbor only",
+            "Each stride is the size of the next axis alone: multiply all the sizes to its right.",
+            lambda shape: (*shape[1:], 1),
+        ),
     ],
     hints=(
         "How many elements lie between x[0, 0] and x[1, 0] if a row has 4 of them?",
@@ -74,6 +79,12 @@ strides = Implement(
     ),
     passed="`x.stride()` gives the same tuple, and `x.T` changes nothing but its order.",
 )
+
+
+def _position_of_first_axis(index, stride, offset):
+    for i, s in zip(index, stride, strict=True):
+        return offset + i * s
+
 
 position = Implement(
     id="w01.position",
@@ -122,6 +133,16 @@ position = Implement(
             "This is one too far: indices and positions both start at 0.",
             lambda index, stride, offset: offset + sum(i * s for i, s in zip(index, stride, strict=True)) + 1,
         ),
+        Mistake(
+            "two axes only",
+            "Only the first two axes are counted: an index may have any number of them.",
+            lambda index, stride, offset: offset + index[0] * stride[0] + index[1] * stride[1],
+        ),
+        Mistake(
+            "returned too early",
+            "`return` stands inside the loop and ends it after the first axis: move it to the left.",
+            _position_of_first_axis,
+        ),
     ],
     hints=(
         "Where does x[0, 0] lie? Now take one step along each axis in turn.",
@@ -153,6 +174,14 @@ def _index_with_floats(position, shape):
     for stride in _row_major(shape):
         found.append(position / stride)
         position %= stride
+    return tuple(found)
+
+
+def _index_by_sizes(position, shape):
+    found = []
+    for size in shape:
+        found.append(position // size)
+        position %= size
     return tuple(found)
 
 
@@ -188,6 +217,16 @@ index = Implement(
             "remainder kept",
             "The position is not reduced after each axis: take the remainder before you go on.",
             lambda position, shape: tuple(position // stride for stride in _row_major(shape)),
+        ),
+        Mistake(
+            "sizes for strides",
+            "The position is divided by the sizes; one step along an axis moves by its stride, so divide by that.",
+            _index_by_sizes,
+        ),
+        Mistake(
+            "remainders only",
+            "These are the remainders: the index is how often the stride fits, `//`; what is left goes to the next axis.",
+            lambda position, shape: tuple(position % stride for stride in _row_major(shape)),
         ),
     ],
     hints=(
@@ -312,6 +351,16 @@ permute = Implement(
             "All axes are reversed whatever `order` says: that is right only for a matrix.",
             lambda shape, stride, order: (tuple(shape[::-1]), tuple(stride[::-1])),
         ),
+        Mistake(
+            "shape alone",
+            "Only the new shape comes back: return two tuples, the new shape and the new strides.",
+            lambda shape, stride, order: tuple(shape[k] for k in order),
+        ),
+        Mistake(
+            "joined",
+            "Shape and strides come back as one long tuple: put a comma between the two, not a `+`.",
+            lambda shape, stride, order: (*(shape[k] for k in order), *(stride[k] for k in order)),
+        ),
     ],
     hints=(
         "The numbers stay where they are. Which two tuples have to change?",
@@ -328,7 +377,10 @@ def _as_view_anyway(x, shape):
 
 def _reshape_result(reshape, x, shape):
     result = reshape(x, shape)
-    return {"values": result, "is a view": bool(np.shares_memory(x.numpy(), result.numpy()))}
+    if result is None:
+        return None
+    shares = isinstance(result, torch.Tensor) and np.shares_memory(x.numpy(), result.numpy())
+    return {"result": result, "shares memory with x": bool(shares)}
 
 
 reshape = Implement(
@@ -370,6 +422,18 @@ reshape = Implement(
                 x.permute(*range(x.dim() - 1, -1, -1)).contiguous(), shape, _row_major(shape)
             ),
         ),
+        Mistake(
+            "clone for contiguous",
+            "`clone` keeps the strides of a transposed x, so the copy has the old order too. `contiguous` lays it out anew.",
+            lambda x, shape: torch.as_strided(
+                x if x.is_contiguous() else x.clone(), shape, _row_major(shape)
+            ),
+        ),
+        Mistake(
+            "always cloned",
+            "`clone` copies always, and keeps the strides of a transposed x. `contiguous` copies if it must, row by row.",
+            lambda x, shape: torch.as_strided(x.clone(), shape, _row_major(shape)),
+        ),
     ],
     hints=(
         "`torch.as_strided(x, shape, strides(shape))` is right for a contiguous x. Which x is it wrong for?",
@@ -382,6 +446,9 @@ reshape = Implement(
 
 
 def _slice_truth(size, stride, offset, s):
+    if not range(*s.indices(size)):  # NumPy forgets where an empty slice began, torch does not
+        empty = torch.arange(1000).as_strided((size,), (stride,), offset)[s]
+        return (0, empty.stride(0), empty.storage_offset())
     base = np.arange(1000)
     cut = np.lib.stride_tricks.as_strided(base[offset:], (size,), (stride * base.itemsize,))[s]
     return (len(cut), cut.strides[0] // base.itemsize, int(cut[0]))
@@ -401,9 +468,15 @@ slice_axis = Implement(
         Case("reversed", lambda draw: {"size": 6, "stride": 2, "offset": 5, "s": slice(None, None, -1)}),
         Case("from the end", lambda draw: {"size": 7, "stride": 4, "offset": 1, "s": slice(-3, None)}),
         Case("backwards by two", lambda draw: {"size": 8, "stride": 3, "offset": 2, "s": slice(6, 1, -2)}),
+        Case("one element", lambda draw: {"size": 8, "stride": 2, "offset": 1, "s": slice(3, 4, 2)}),
         Case(
             "past the end",
             lambda draw: {"size": 5, "stride": 2, "offset": 3, "s": slice(1, 99, 3)},
+            extreme=True,
+        ),
+        Case(
+            "nothing left",
+            lambda draw: {"size": 8, "stride": 3, "offset": 2, "s": slice(5, 2)},
             extreme=True,
         ),
     ],
@@ -445,6 +518,24 @@ slice_axis = Implement(
                 s.indices(size)[0] * stride,
             ),
         ),
+        Mistake(
+            "step for stride",
+            "The step replaces the stride; it multiplies it: 2 elements of an axis with stride 3 are 6 places.",
+            lambda size, stride, offset, s: (
+                len(range(*s.indices(size))),
+                s.indices(size)[2],
+                offset + s.indices(size)[0] * stride,
+            ),
+        ),
+        Mistake(
+            "negative size",
+            "A slice that stops before it starts is empty: its size is 0, not negative. len(range(...)) says so.",
+            lambda size, stride, offset, s: (
+                math.ceil((s.indices(size)[1] - s.indices(size)[0]) / s.indices(size)[2]),
+                stride * s.indices(size)[2],
+                offset + s.indices(size)[0] * stride,
+            ),
+        ),
     ],
     hints=(
         "`s.indices(size)` turns any slice into start, stop, step with the missing parts filled in.",
@@ -475,7 +566,7 @@ windows = Implement(
         Mistake(
             "one short",
             "The last window is missing: n elements hold n - width + 1 windows.",
-            lambda x, width: torch.as_strided(x, (max(1, len(x) - width), width), (x.stride(0), x.stride(0))),
+            lambda x, width: torch.as_strided(x, (len(x) - width, width), (x.stride(0), x.stride(0))),
         ),
         Mistake(
             "stride of 1",
@@ -496,8 +587,18 @@ windows = Implement(
         ),
         Mistake(
             "copied",
-            "The values are right, but they were copied: windows of a view overlap in memory.",
+            "Stacking, indexing and `clone` make new memory. `torch.as_strided` alone reads the memory of x again.",
             lambda x, width: torch.stack([x[i : i + width] for i in range(len(x) - width + 1)]),
+        ),
+        Mistake(
+            "step right of 1",
+            "One step right is written as 1: it too goes to the next element of x, x.stride(0) places on.",
+            lambda x, width: torch.as_strided(x, (len(x) - width + 1, width), (x.stride(0), 1)),
+        ),
+        Mistake(
+            "contiguous first",
+            "`x.contiguous()` copies a row that is a slice. Leave x as it is and use its stride.",
+            lambda x, width: torch.as_strided(x.contiguous(), (len(x) - width + 1, width), (1, 1)),
         ),
     ],
     hints=(
@@ -542,8 +643,18 @@ diagonal = Implement(
         ),
         Mistake(
             "copied",
-            "The values are right, but they were copied; a diagonal can be a view.",
+            "Stacking and indexing make new memory. `torch.as_strided` reads the diagonal where it lies.",
             lambda x: torch.stack([x[i, i] for i in range(min(x.shape))]),
+        ),
+        Mistake(
+            "step right of 1",
+            "One step right is written as 1; in a transposed matrix it is more: ask for x.stride(1).",
+            lambda x: torch.as_strided(x, (min(x.shape),), (x.stride(0) + 1,)),
+        ),
+        Mistake(
+            "contiguous first",
+            "`x.contiguous()` copies a transposed matrix. Leave x as it is and use its two strides.",
+            lambda x: torch.as_strided(x.contiguous(), (min(x.shape),), (x.shape[1] + 1,)),
         ),
     ],
     hints=(
@@ -598,6 +709,26 @@ batch = Predict(
             "The 1 in front steps over one whole image.",
             {"position": 2 * 224 * 224 + 5},
         ),
+        Mistake(
+            "bytes",
+            "These are bytes: a megabyte is a million of them.",
+            {"megabytes": 64 * 3 * 224 * 224 * 4},
+        ),
+        Mistake(
+            "mebibytes",
+            "This counts 1024 * 1024 bytes to a megabyte; here it is a million.",
+            {"megabytes": 64 * 3 * 224 * 224 * 4 / 2**20},
+        ),
+        Mistake(
+            "one row on",
+            "That is one row further in the same channel; a whole plane of 224 * 224 lies between red and green.",
+            {"next channel": 224},
+        ),
+        Mistake(
+            "width as height",
+            "The last index, 5, counts along the row: its stride is 1, not 224.",
+            {"position": 3 * 224 * 224 + 2 * 224 * 224 + 5 * 224},
+        ),
     ],
     hints=(
         "Write the strides of (64, 3, 224, 224) first; you have a function for it.",
@@ -636,6 +767,11 @@ def _aligned_right(a, b):
     return list(zip((1,) * (n - len(a)) + a, (1,) * (n - len(b)) + b, strict=True))
 
 
+def _larger_size(a, b):
+    _stretch(a, b, _aligned_right(a, b))
+    return tuple(max(x, y) for x, y in _aligned_right(a, b))
+
+
 def _never_stretches(a, b):
     for x, y in _aligned_right(a, b)[-min(len(a), len(b)) :]:
         if x != y:
@@ -665,7 +801,17 @@ broadcast_shape = Implement(
     ],
     oracle=_broadcast_truth,
     delegate=_torch_broadcast_shapes,
-    rules=Rules(forbids=("broadcast_shapes", "broadcast_tensors", "broadcast_to", "broadcast")),
+    rules=Rules(
+        forbids=(
+            "broadcast_shapes",
+            "broadcast_tensors",
+            "broadcast_to",
+            "broadcast",
+            "zeros",
+            "ones",
+            "empty",
+        )
+    ),
     mistakes=[
         Mistake(
             "aligned left",
@@ -686,6 +832,11 @@ broadcast_shape = Implement(
             "leading axes lost",
             "The extra axes of the longer shape are lost: `zip` stops at the shorter one.",
             lambda a, b: _stretch(a, b, _aligned_right(a, b)[max(len(a), len(b)) - min(len(a), len(b)) :]),
+        ),
+        Mistake(
+            "the larger size",
+            "`max` takes 1 where the other size is 0: a 1 stretches to whatever the other is, down to nothing.",
+            _larger_size,
         ),
     ],
     hints=(
@@ -743,6 +894,18 @@ expand = Implement(
             "copied",
             "The values are right, but every repeat was stored: with a stride of 0 nothing is.",
             lambda x, shape: x + torch.zeros(shape, dtype=x.dtype),
+        ),
+        Mistake(
+            "missing axes left out",
+            "x has fewer axes than the shape: each that is missing needs a stride of 0 at the front.",
+            lambda x, shape: torch.as_strided(
+                x, shape, tuple(0 if n == 1 else s for n, s in zip(x.shape, x.stride(), strict=True))
+            ),
+        ),
+        Mistake(
+            "every stride 0",
+            "All strides are 0, so the first element is read everywhere: axes that are not stretched keep theirs.",
+            lambda x, shape: torch.as_strided(x, shape, (0,) * len(shape)),
         ),
     ],
     hints=(
@@ -824,13 +987,36 @@ shape_quiz = Predict(
             "l: the norms have shape (3,), and 3 stands under 4. keepdim=True would mend it.",
             {"l": (3, 4)},
         ),
+        Mistake(
+            "row refused", "a: 4 stands under 4, and the missing axis counts as 1. They fit.", {"a": "error"}
+        ),
+        Mistake(
+            "unequal refused",
+            "e: aligned at the right it is 1 under 4, 3 under 1, and a missing axis under 2. Every pair fits.",
+            {"e": "error"},
+        ),
+        Mistake("kept unasked", "f: without keepdim=True the summed axis disappears.", {"f": (2, 1, 4)}),
+        Mistake(
+            "comma forgotten", "g: `(3)` is the number 3. A tuple of one needs its comma: `(3,)`.", {"g": 3}
+        ),
+        Mistake(
+            "vector refused",
+            "j: `@` accepts a vector on the right: 3 meets 3, in each of the seven matrices.",
+            {"j": "error"},
+        ),
+        Mistake(
+            "None overlooked", "k: the index 1 removes an axis, and None adds one of size 1.", {"k": (6,)}
+        ),
+        Mistake(
+            "index overlooked", "k: None adds an axis; the index 1 removes the last one.", {"k": (6, 1, 4)}
+        ),
     ],
     hints=(
         "Write each pair of shapes under each other, aligned at the right.",
         "A reduction removes the axes it names; keepdim=True leaves them with size 1. `@` contracts the last axis of the left one.",
         "Two of them are errors: b and l.",
     ),
-    passed="Mistake l is the classic: normalizing rows without keepdim. On a square matrix it would even run.",
+    passed="Item l is the classic: normalizing rows without keepdim. On a square matrix it would even run.",
 )
 
 
@@ -876,6 +1062,11 @@ outer = _puzzle(
             "The numbers are right, in one long row: keep two axes.",
             lambda a, b: torch.outer(a, b).flatten(),
         ),
+        Mistake(
+            "no new axis",
+            "A row meets a row here: `a[:, None]` turns a into a column, and a column against a row is a table.",
+            lambda a, b: a * b,
+        ),
     ],
     (
         "A column times a row.",
@@ -898,7 +1089,7 @@ diag = _puzzle(
     ],
     lambda v: torch.diag(v),
     ("diag", "diagflat", "diag_embed", "eye"),
-    ("arange", "where", "len"),
+    ("arange", "where"),
     [
         Mistake(
             "rows filled",
@@ -919,6 +1110,16 @@ diag = _puzzle(
             "off by one",
             "The values sit one column to the right of the diagonal.",
             lambda v: torch.where(torch.arange(len(v))[:, None] + 1 == torch.arange(len(v)), v, 0),
+        ),
+        Mistake(
+            "whole ones",
+            "The diagonal holds ones: put the values of v there. `torch.where(condition, v, 0)` does.",
+            lambda v: torch.where(torch.arange(len(v))[:, None] == torch.arange(len(v)), 1, 0),
+        ),
+        Mistake(
+            "no table",
+            "A row is compared with a row: make one of the two a column, `i[:, None]`, and you get a table.",
+            lambda v: torch.where(torch.arange(len(v)) == torch.arange(len(v)), v, 0),
         ),
     ],
     (
@@ -959,6 +1160,11 @@ triu = _puzzle(
             "This is the mask; the values of x are wanted where it is True.",
             lambda x: (torch.arange(x.shape[0])[:, None] <= torch.arange(x.shape[1])).to(x.dtype),
         ),
+        Mistake(
+            "square assumed",
+            "One arange serves both axes: rows and columns may differ in number, each needs its own.",
+            lambda x: torch.where(torch.arange(len(x))[:, None] <= torch.arange(len(x)), x, 0),
+        ),
     ],
     (
         "When is a cell above the diagonal, in terms of its row and column number?",
@@ -980,7 +1186,7 @@ cumsum = _puzzle(
     ],
     lambda x: torch.cumsum(x, 0),
     ("cumsum", "cumulative_trapezoid", "logcumsumexp"),
-    ("arange", "where", "sum", "len"),
+    ("arange", "where", "sum"),
     [
         Mistake(
             "without itself",
@@ -999,6 +1205,18 @@ cumsum = _puzzle(
             "mean",
             "The running sum is divided by how many were added: that is a running mean.",
             lambda x: torch.cumsum(x, 0) / torch.arange(1, len(x) + 1),
+        ),
+        Mistake(
+            "summed down",
+            "The columns of the table are summed; result i stands in row i, so sum along the rows: dim 1.",
+            lambda x: torch.where(torch.arange(len(x)) <= torch.arange(len(x))[:, None], x, 0).sum(0),
+        ),
+        Mistake(
+            "itself again and again",
+            "Row i repeats x[i], because x is a column too: leave x a row, so that column j holds x[j].",
+            lambda x: torch.where(torch.arange(len(x)) <= torch.arange(len(x))[:, None], x[:, None], 0).sum(
+                1
+            ),
         ),
     ],
     (
@@ -1021,7 +1239,7 @@ one_hot = _puzzle(
         Case("one label", lambda draw: {"labels": np.array([1]), "classes": 2}),
     ],
     lambda labels, classes: F.one_hot(labels, classes),
-    ("one_hot", "scatter", "eye", "zeros"),
+    ("one_hot", "scatter", "eye"),
     ("arange", "long", "to", "where"),
     [
         Mistake(
@@ -1043,6 +1261,16 @@ one_hot = _puzzle(
             "cold",
             "0 and 1 are swapped.",
             lambda labels, classes: (labels[:, None] != torch.arange(classes)).long(),
+        ),
+        Mistake(
+            "floats",
+            "The table holds floats; whole numbers are asked for: `.long()`.",
+            lambda labels, classes: (labels[:, None] == torch.arange(classes)).float(),
+        ),
+        Mistake(
+            "no table",
+            "A row of labels meets a row of classes: make the labels a column, `labels[:, None]`.",
+            lambda labels, classes: (labels == torch.arange(classes)).long(),
         ),
     ],
     (
@@ -1091,6 +1319,11 @@ bincount = _puzzle(
             "These are shares, not counts.",
             lambda labels, classes: torch.bincount(labels, minlength=classes) / len(labels),
         ),
+        Mistake(
+            "no table",
+            "A row of labels meets a row of classes: make the labels a column, `labels[:, None]`.",
+            lambda labels, classes: (labels == torch.arange(classes)).sum(0),
+        ),
     ],
     (
         "You have a one-hot table. What is the sum of a column?",
@@ -1131,6 +1364,11 @@ sequence_mask = _puzzle(
             "transposed",
             "Sequences run down: one row for each.",
             lambda lengths, longest: torch.arange(longest)[:, None] < lengths,
+        ),
+        Mistake(
+            "no table",
+            "A row of lengths meets a row of steps: make the lengths a column, `lengths[:, None]`.",
+            lambda lengths, longest: torch.arange(longest) < lengths,
         ),
     ],
     (
@@ -1176,6 +1414,16 @@ distances = _puzzle(
             "mean",
             "The squares are averaged over the coordinates; add them.",
             lambda a, b: (a[:, None] - b).square().mean(-1).sqrt(),
+        ),
+        Mistake(
+            "no table",
+            "Point i of a meets point i of b only: `a[:, None]` has shape (n, 1, d) and meets every point of b.",
+            lambda a, b: (a - b).square().sum(-1).sqrt(),
+        ),
+        Mistake(
+            "summed over points",
+            "The sum runs over the points of b; it has to run over the coordinates, the last axis.",
+            lambda a, b: (a[:, None] - b).square().sum(1).sqrt(),
         ),
     ],
     (
@@ -1231,6 +1479,11 @@ mean = Implement(
             "This is the sum; divide by how many terms went into it.",
             lambda x, dims, keepdim: x.sum(dims, keepdim=keepdim),
         ),
+        Mistake(
+            "always kept",
+            "The axes are kept whatever keepdim says: pass it on to sum.",
+            lambda x, dims, keepdim: torch.mean(x, dims, keepdim=True),
+        ),
     ],
     hints=(
         "`x.sum(dims, keepdim=keepdim)` takes several axes. How many numbers went into each result?",
@@ -1241,10 +1494,11 @@ mean = Implement(
 )
 
 
-def _einsum(spec, a, b, sum_always=False):
+def _einsum(spec, a, b, sum_always=False, chosen=None):
+    """`chosen` replaces the letters to be summed, for mistakes in finding them."""
     left, out = spec.split("->")
     ia, ib = left.split(",")
-    letters = out + "".join(sorted(set(ia + ib) - set(out)))
+    letters = out + "".join(sorted(set(ia + ib) - set(out)) if chosen is None else chosen)
 
     def align(x, axes):
         x = x.permute([axes.index(letter) for letter in letters if letter in axes])
@@ -1267,6 +1521,19 @@ def _einsum_keeps_all(spec, a, b):
     """Forgets to sum: returns the product over all letters."""
     left, out = spec.split("->")
     return _einsum(f"{left}->{out + ''.join(sorted(set(left) - set(out) - {','}))}", a, b)
+
+
+def _einsum_lists_twice(spec, a, b):
+    """Lists a letter of both tensors twice."""
+    left, out = spec.split("->")
+    return _einsum(spec, a, b, chosen=[c for c in left.replace(",", "") if c not in out])
+
+
+def _einsum_sums_common(spec, a, b):
+    """Sums only what both tensors have."""
+    left, out = spec.split("->")
+    ia, ib = left.split(",")
+    return _einsum(spec, a, b, chosen=[c for c in ia if c in ib and c not in out])
 
 
 einsum = Implement(
@@ -1292,6 +1559,10 @@ einsum = Implement(
         Case("dot product", lambda draw: {"spec": "i,i->", "a": draw.normal(6), "b": draw.normal(6)}),
         Case(
             "an axis of size 1", lambda draw: {"spec": "ij,i->j", "a": draw.normal(1, 4), "b": draw.normal(1)}
+        ),
+        Case(
+            "summed in one tensor only",
+            lambda draw: {"spec": "ij,k->ik", "a": draw.normal(2, 3), "b": draw.normal(4)},
         ),
     ],
     oracle=lambda spec, a, b: torch.einsum(spec, a, b),
@@ -1334,6 +1605,16 @@ einsum = Implement(
             "mean for sum",
             "The products are averaged; einsum adds them.",
             lambda spec, a, b: _einsum(spec, a, b) * (_einsum(spec, a, b).numel() / _pairs(spec, a, b)),
+        ),
+        Mistake(
+            "a letter twice",
+            "A letter that both tensors have stands in your row of letters twice: list each letter once.",
+            _einsum_lists_twice,
+        ),
+        Mistake(
+            "common letters only",
+            "Only letters of both tensors are summed: every letter that the result lacks is, also one that a alone has.",
+            _einsum_sums_common,
         ),
     ],
     hints=(
@@ -1404,6 +1685,16 @@ mask = Implement(
             "large number",
             "A large negative number is not minus infinity: -1e9 shows in the result, and overflows in half precision.",
             lambda scores, keep: scores.masked_fill(~keep[:, None, None, :], -1e9),
+        ),
+        Mistake(
+            "added",
+            "-inf is added, not set: the scores come out right, but gradients still pass through the padded places.",
+            lambda scores, keep: scores + torch.where(keep, 0.0, -math.inf)[:, None, None, :],
+        ),
+        Mistake(
+            "softmax taken",
+            "The softmax is taken already; return the scores, it follows later.",
+            lambda scores, keep: scores.masked_fill(~keep[:, None, None, :], -math.inf).softmax(-1),
         ),
     ],
     hints=(
@@ -1497,6 +1788,7 @@ dtypes = Predict(
             "i: `+=` writes into the memory of i, which holds int64; `i = i + 0.5` would make a new tensor.",
             {"i": "float32"},
         ),
+        Mistake("dtypes clash", "e: two dtypes never clash, torch converts; two devices do.", {"e": "error"}),
     ],
     hints=(
         "For each: which family is the result in, bool, whole numbers or floats?",
@@ -1524,7 +1816,7 @@ flat = Implement(
         Case("2 by 3", lambda draw: {"x": draw.normal(2, 3)}),
         Case("transposed", lambda draw: {"x": draw.transposed(4, 3)}),
         Case("one column", lambda draw: {"x": draw.normal(6, 1)}),
-        Case("no rows", lambda draw: {"x": draw.normal(0, 4)}, extreme=True),
+        Case("no rows", lambda draw: {"x": draw.normal(0, 4)}),
     ],
     oracle=lambda x: (torch.flatten(x), torch.flatten(x).reshape(x.shape)),
     grads=("x",),
@@ -1559,6 +1851,16 @@ flat = Implement(
             "storage order",
             "The numbers are read as they lie in storage; a transposed matrix has another order there.",
             _in_storage_order,
+        ),
+        Mistake(
+            "-1 on the way back",
+            "With no rows, -1 could stand for any number of columns, and torch refuses to guess: give it x.shape.",
+            lambda x: (x.reshape(-1), x.reshape(-1).reshape(x.shape[0], -1)),
+        ),
+        Mistake(
+            "row alone",
+            "Only the row comes back: return two tensors, the row and the matrix made from it.",
+            lambda x: x.reshape(-1),
         ),
     ],
     hints=(
@@ -1641,6 +1943,11 @@ pick = Implement(
             "Multiplying by a one-hot row works until a score is infinite: 0 times infinity is NaN. Pick, do not multiply.",
             lambda scores, labels: (scores * F.one_hot(labels, scores.shape[1])).sum(1),
         ),
+        Mistake(
+            "squeezed too far",
+            "`squeeze()` removes every axis of size 1, with one example the axis of examples too: `squeeze(1)` or `[:, 0]`.",
+            lambda scores, labels: scores.gather(1, labels[:, None]).squeeze(),
+        ),
     ],
     hints=(
         "You need one pair (row, column) for each example. The columns are the labels. What are the rows?",
@@ -1701,7 +2008,7 @@ confusion = Implement(
     mistakes=[
         Mistake(
             "repeats lost",
-            "A pair that occurs three times is counted once: `+=` at the same place writes the same value again.",
+            "A pair that occurs three times is counted once: `+=`, or `index_put_` without `accumulate=True`, writes the same 1 again.",
             _confusion_once,
         ),
         Mistake(
@@ -1728,6 +2035,11 @@ confusion = Implement(
             "one axis",
             "The counts are right and in one long row: give them two axes.",
             lambda truth, guess, classes: _confusion(truth, guess, classes).reshape(-1),
+        ),
+        Mistake(
+            "a copy counted",
+            "The counts are all 0: `index_put` without `_`, and `counts[truth][guess]`, write to a copy that is thrown away.",
+            lambda truth, guess, classes: torch.zeros(classes, classes, dtype=torch.long),
         ),
     ],
     hints=(
@@ -1796,6 +2108,11 @@ alias = Fix(
             "one deviation for all",
             "All columns are divided by the same number: `std` needs dim=0 as well.",
             lambda x: (x - x.mean(dim=0)) / x.std(),
+        ),
+        Mistake(
+            "one mean for all",
+            "Mean and deviation are those of the whole table: each column has its own, dim=0.",
+            lambda x: (x - x.mean()) / x.std(),
         ),
     ],
     hints=(
@@ -1868,6 +2185,11 @@ silent_loss = Fix(
             "table divided by n",
             "The table of all pairs is still there, only its sum is divided by n. Bring both to the same shape first.",
             lambda prediction, target: ((prediction - target) ** 2).sum() / len(target),
+        ),
+        Mistake(
+            "first prediction only",
+            "`prediction[0]` is the first prediction, compared with every target; `prediction[:, 0]` is the column.",
+            lambda prediction, target: ((prediction[0] - target) ** 2).mean(),
         ),
     ],
     hints=(
@@ -1990,6 +2312,11 @@ shares = Fix(
             "These are percent; shares add up to 1.",
             lambda counts: 100 * counts / counts.sum(1, keepdim=True),
         ),
+        Mistake(
+            "stored as float64",
+            "The place they are written to is float64; dividing whole numbers gives float32, and so should this.",
+            lambda counts: (counts / counts.sum(1, keepdim=True)).double(),
+        ),
     ],
     hints=(
         "Print `counts[0] / counts[0].sum()`, then look where it is put.",
@@ -2100,8 +2427,8 @@ test_normalize = WriteTest(
     },
     mistakes=[
         Mistake(
-            "only the shape",
-            "The test looks at the shape only, and most wrong answers have the right shape. Compare values.",
+            "values not compared",
+            "Nothing fails where the values are wrong: compare the result with numbers you worked out, in an `assert`.",
             _check_shape,
         ),
         Mistake(
@@ -2115,8 +2442,8 @@ test_normalize = WriteTest(
             _check_one_row,
         ),
         Mistake(
-            "zero row of length 1",
-            "The test wants a row of zeros to get length 1. It stays a row of zeros.",
+            "nothing accepted",
+            "The test fails for every implementation: look at the line below. A row of zeros, for one, stays zeros.",
             _check_zero_row_is_one,
         ),
         Mistake(

@@ -11,6 +11,7 @@
 # %% id=w00-setup role=setup
 import torch
 
+import labkit
 from labkit import check
 
 # %% [markdown] id=w00-surprise
@@ -55,12 +56,12 @@ check("w00.answer", answer)
 #
 # ```
 # x = [[1., 2., 6.],        row_means(x) = [[3.],
-#      [0., 4., 5.]]                        [3.]]
+#      [0., 4., 8.]]                        [4.]]
 # ```
 #
 # **First get it wrong on purpose**: write `return x.mean(dim=1)` and run the check. Read the box from top to bottom. It
-# names the case, your shape and torch's shape, the likely cause, and a line that gives you the inputs of that case to play
-# with. Then mend it. The page that lists the arguments of `mean` is
+# names the case, your shape and torch's shape, the likely cause, and a line that gives you the inputs of that case; the cell
+# after the check plays with them. Then mend it. The page that lists the arguments of `mean` is
 # [torch.mean](https://docs.pytorch.org/docs/2.13/generated/torch.mean.html).
 # %% id=w00-rows role=exercise ex=w00.row_means
 def row_means(x: torch.Tensor) -> torch.Tensor:
@@ -72,12 +73,17 @@ def row_means(x: torch.Tensor) -> torch.Tensor:
 
 # %% id=w00-rows-check role=check ex=w00.row_means
 check("w00.row_means", row_means)
+# %% id=w00-rows-play
+x = labkit.case("w00.row_means", "2 by 3")["x"]  # in another notebook, `import labkit` first
+print("x has shape", tuple(x.shape), "and x.mean(dim=1) has shape", tuple(x.mean(dim=1).shape))
+
+
 # %% [markdown] id=w00-shapes-md
 # ## Exercise 3 · Predict, then run (4 minutes)
 #
 # Some exercises ask what will happen *before* you run anything. Write down what you think; a wrong prediction costs
-# nothing and teaches more than a right one. Your first answers are remembered, and `make progress` shows how well you
-# know what you know: that is what `sure` is for.
+# nothing and teaches more than a right one. Find out why it was wrong, correct it, and the check passes. Your first answers
+# are remembered, and `make progress` shows how well you know what you know: that is what `sure` is for.
 #
 # What is the shape of each of these?
 #
@@ -157,8 +163,8 @@ check("w00.average", average, fault=fault)
 # |---|---|
 # | a nudge; a second and third call say more | `make hint EX=w00.row_means` |
 # | to start an exercise again; what you wrote is backed up | `make reset EX=w00.row_means` |
-# | the inputs of a failing case | `labkit.case("w00.row_means", "2 by 3")`, in a new cell |
-# | the whole traceback of an error | `labkit.traceback()`, in a new cell |
+# | the inputs of a failing case | `import labkit`, then `labkit.case("w00.row_means", "2 by 3")`, in a new cell |
+# | the whole traceback of an error | `import labkit`, then `labkit.traceback()`, in a new cell |
 # | everything graded from a fresh start | `make check`, or `make check WEEK=0` |
 # | a verdict each time you save | `make watch` |
 # | to see what you have done | `make progress` |
@@ -167,7 +173,7 @@ check("w00.average", average, fault=fault)
 # `EX=` takes the name that stands in the check cell. Without make, type `python -m labkit hint w00.row_means` and so on.
 #
 # Read the box again before anything else: it names the first thing that is wrong, and there may be more behind it. If twenty minutes
-# bring nothing new, take the third hint and move on; every later exercise works without this one.
+# bring nothing new, take the third hint and move on: a later exercise that needs this one says so.
 # %% [markdown] id=w00-built
 # ## What you know now
 #

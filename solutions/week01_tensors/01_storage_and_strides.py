@@ -83,7 +83,7 @@ check("w01.position", position)
 #
 # Now the other way, for a contiguous tensor. Position 7 of a tensor of shape (3, 4) lies one whole row in, and 3 further:
 # its index is (1, 3). Division tells how many whole rows fit, the remainder what is left for the next axis. Your `strides`
-# from exercise 1 is at hand.
+# is at hand, once exercise 1 passes.
 # %% id=w01a-index role=exercise ex=w01.index
 def index(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The index of a storage position in a contiguous tensor: 7, (3, 4) -> (1, 3)."""
@@ -125,6 +125,13 @@ sure = 7
 ### END SOLUTION
 # %% id=w01a-share-check role=check ex=w01.share
 check("w01.share", prediction, sure=sure)
+# %% [markdown] id=w01a-share-after
+# To find out why one surprised you, write into the result and see whether `x` changes. Put the others in place of `x.T`.
+# %% id=w01a-share-run
+x = torch.arange(12).reshape(3, 4)
+result = x.T
+result[0] = -1
+print("x changed:", bool((x < 0).any()))
 
 
 # %% [markdown] id=w01a-permute-md
@@ -158,8 +165,9 @@ check("w01.permute", permute)
 # already holds them in that order, and new strides are enough. A transposed `x` has its elements in another order in
 # storage; then they have to be copied first.
 #
-# Your tools: `torch.as_strided(x, shape, stride)` makes a view of the storage of `x` with any shape and strides you give it, and
-# asks no questions. `x.contiguous()` returns `x` itself if it is contiguous, and a contiguous copy if it is not.
+# Your tools: [`torch.as_strided(x, shape, stride)`](https://docs.pytorch.org/docs/2.13/generated/torch.as_strided.html) makes a view of
+# the storage of `x`, from its offset on, with any shape and strides you give it, and asks no questions. `x.contiguous()` returns `x`
+# itself if it is contiguous, and a contiguous copy if it is not. The strides of a shape come from your `strides` of exercise 1.
 # %% id=w01a-reshape role=exercise ex=w01.reshape
 def reshape(x: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
     """x under another shape of the same size: a view if x is contiguous, else a copy."""
@@ -254,7 +262,8 @@ check("w01.diagonal", diagonal)
 # ## Exercise 10 · What (64, 3, 224, 224) means (6 minutes)
 #
 # This is the shape of a batch of color photographs as most vision models take it: batch, channel, height, width, as float32.
-# Work these out; no code is needed, your `strides` may help. `"megabytes"` is in millions of bytes, a float32 takes 4 bytes.
+# Work these out; no code is needed, your `strides` may help. `"megabytes"` is in millions of bytes, one decimal is enough; a float32
+# takes 4 bytes.
 #
 # | key | question |
 # |---|---|

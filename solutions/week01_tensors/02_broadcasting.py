@@ -33,7 +33,7 @@ viz.broadcast((3, 3), (3,))
 # ## Exercise 1 · The broadcast rule (10 minutes)
 #
 # Write the shapes under each other, **aligned at the right**. Missing axes count as 1. Two sizes fit if they are equal, or if
-# one of them is 1; the 1 stretches. Anything else is an error.
+# one of them is 1; the 1 stretches to the other, whatever it is. Anything else is an error.
 #
 # ```
 #   (5, 3)       (2, 3, 4)      (3, 2)
@@ -92,7 +92,9 @@ viz.strides((4, 3), stride=(0, 1))
 # ## Exercise 3 · Twelve shapes (10 minutes)
 #
 # `z(3, 4)` stands for `torch.zeros(3, 4)`. Predict the shape of each, or write `"error"`. A reduction removes the axes that `dim` names;
-# `keepdim=True` keeps them with size 1. Set `sure` to how many of the twelve you expect to have right.
+# `keepdim=True` keeps them with size 1; `norm` is a reduction too. `@` makes (n, k) out of (n, m) and (m, k), and (n,) out of (n, m) and
+# (m,), once for each place of the axes in front. As an index, `None` adds an axis of size 1, and a number removes its axis. Set `sure`
+# to how many of the twelve you expect to have right.
 #
 # | | | | |
 # |---|---|---|---|
@@ -149,7 +151,7 @@ check("w01.shape_quiz", prediction, sure=sure)
 #
 # ## Exercise 4 · Puzzle: outer product (3 minutes)
 #
-# Every element of `a` times every element of `b`. Allowed: operators and indexing only.
+# Every element of `a` times every element of `b`. Allowed: indexing and operators, here without `@`, which would be the answer itself.
 #
 # ```
 # outer([1, 2], [5, 6, 7])  ->  [[ 5,  6,  7],
@@ -342,8 +344,8 @@ check("w01.einsum", einsum)
 # *mask* says which positions may be looked at. The last one needs two new axes:
 #
 # `scores` of shape (batch, head, query, key) say how much each query attends to each key; `keep` of shape (batch, key) is `True` for
-# real keys and `False` for padding. Set the scores of padded keys to minus infinity, for every head and every query, so that
-# the softmax that follows gives them exactly 0.
+# real keys and `False` for padding. Set the scores of padded keys to minus infinity (`-math.inf`), for every head and every query, so
+# that the softmax that follows gives them exactly 0. `torch.where` is the tool, as in the puzzles.
 # %% id=w01b-mask role=exercise ex=w01.mask
 def mask_scores(scores: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
     """-inf where the key is padding: (B, H, Q, K), (B, K) of bool -> (B, H, Q, K)"""
