@@ -18,6 +18,7 @@ from labkit.simt.rewrite import Program
 from labkit.simt.values import OPERATORS, MathStandIn, Refused, make_operator
 
 WARP = 32
+ROUNDS, BARRIERS = 10_000, 1_000  # turns of while loops, and barriers in them, that one thread may take
 
 
 class Dim3(NamedTuple):
@@ -114,7 +115,7 @@ class Machine:
         self.barriers = np.zeros(grid.size * block.size, int)
         self.thread = 0
         self.tally: Counter[type] = Counter()
-        self.rounds = 0
+        self.rounds: Counter[int] = Counter()
         self.shared_arrays: dict[int, Array] = {}
         self.shared_size = 0
         self.positions = [block.at(i) for i in range(block.size)]
@@ -154,7 +155,6 @@ class Machine:
         """`thread` (counted over the whole grid) runs from here on."""
         self.thread = thread
         self.tally = self.tallies[thread]
-        self.rounds = 0
         local = thread % self.block.size
         self.cuda.threadIdx = self.positions[local]
         self.cuda.laneid = local % WARP
@@ -167,9 +167,9 @@ class Machine:
             event.threads.append(self.thread)
 
     def loop(self, test: Any, site: int) -> Any:
-        """The test of a while loop; one that turns too often between two barriers would hang a GPU."""
-        self.rounds += 1
-        if self.rounds > self.limit // 20:
+        """The test of a while loop; one that turns this often has gone astray."""
+        self.rounds[self.thread] += 1
+        if self.rounds[self.thread] > ROUNDS or self.barriers[self.thread] > BARRIERS:
             self.note("endless", site)
             raise Stopped
         return test

@@ -44,6 +44,7 @@ class Report:
     grid: Dim3
     block: Dim3
     schedules: int = 1
+    finished: bool = False  # every thread came to its end
     findings: list[Finding] = field(default_factory=list)
     per_thread: dict[str, np.ndarray] = field(default_factory=dict)
     occupancy: dict[str, Occupancy] = field(default_factory=dict)

@@ -56,7 +56,7 @@ def check(
     before = [a.copy() for a in arrays]
     report = _run(program, size, threads, arguments, 0, shared_bytes, limit)
     after = [a.copy() for a in arrays]
-    for seed in range(1, schedules if report.per_thread else 1):
+    for seed in range(1, schedules if report.finished else 1):
         _restore(arrays, before)
         other = _run(program, size, threads, arguments, seed, shared_bytes, limit)
         known = {(f.kind, f.lines) for f in report.findings}
@@ -90,6 +90,7 @@ def _run(
     try:
         with np.errstate(all="ignore"):
             run_grid(machine, function, values, seed)
+        report.finished = True
     except Stopped:
         pass
     except Exception as error:

@@ -41,7 +41,7 @@ def from_event(kind: str, site: Site, event: Event, machine: Machine) -> Finding
 
 def _bounds(site: Site, event: Event, who: str, _: Machine) -> tuple[str, str, str]:
     array, index = event.detail
-    shown = index[0] if len(index) == 1 else index
+    shown = index[0] if isinstance(index, tuple) and len(index) == 1 else index
     numbers = [i for i in index if isinstance(i, int)]
     negative = any(i < 0 for i in numbers)
     why = "Python counts a negative index from the end; a GPU" if negative else "A GPU does not check: it"
@@ -57,7 +57,7 @@ def _bounds(site: Site, event: Event, who: str, _: Machine) -> tuple[str, str, s
 
 def _uninitialized(site: Site, event: Event, who: str, _: Machine) -> tuple[str, str, str]:
     array, index = event.detail
-    shown = index[0] if len(index) == 1 else index
+    shown = index[0] if isinstance(index, tuple) and len(index) == 1 else index
     message = (
         f"`{site.text}` is read at index {shown} before any thread wrote it ({who}). "
         f"{'Shared' if array._space == 'shared' else 'Local'} memory starts with leftovers, not with zeros."
