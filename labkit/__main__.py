@@ -45,6 +45,9 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # `labkit progress | head` has seen enough
+        sys.stdout = open(os.devnull, "w")
+        return 0
     except Exception as error:
         if os.environ.get("LABKIT_DEBUG"):
             raise
