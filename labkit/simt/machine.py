@@ -131,7 +131,7 @@ class Machine:
                 return mathematics
             if isinstance(value, types.BuiltinFunctionType) and value.__module__ == "math":
                 return getattr(mathematics, value.__name__)
-            return value
+            return self.constant(value) if isinstance(value, np.ndarray) else value
 
         memory = self.memory
         return operators | {
@@ -194,6 +194,9 @@ class Machine:
     def local(self, site: int, shape: Any, dtype: Any, **_: Any) -> Array:
         return self.memory.declare(self.program.sites[site].text, LOCAL, shape, dtype)
 
-    def constant(self, data: np.ndarray) -> Array:
+    def constant(self, data: Any) -> Array:
+        """Constant memory: `cuda.const.array_like`, and arrays that the kernel sees as globals."""
+        if isinstance(data, Array):
+            return data
         start = self.memory.add(Buffer("constant", CONSTANT, data.itemsize, data.size))
         return Array(data, start, "constant", CONSTANT)

@@ -81,7 +81,7 @@ def _run(
     report = Report(program.kernel.plain.__name__, grid, block)
     report.findings = [words.from_refusal(*refusal) for refusal in dict.fromkeys(program.refusals)]
     if block.size > MAX_THREADS_PER_BLOCK or max(grid[1:]) > 65535:
-        report.findings += words.from_launch(grid, block, 0)
+        report.findings += words.from_launch(grid, block, 0, _first_line(program))
     if report.findings:
         return report
     machine = Machine(program, grid, block, shared_bytes=shared_bytes, limit=limit)
@@ -131,14 +131,13 @@ def _line(error: BaseException, program: Program) -> int:
 
 def _fill(report: Report, machine: Machine, arguments: Any) -> None:
     trace = make_trace(machine)
-    sites = machine.program.sites
-    found = [words.from_event(kind, sites[site], e, machine) for (kind, site), e in machine.events.items()]
-    found += [words.from_race(race, trace, machine) for race in find_races(trace, machine)]
+    races = find_races(trace, machine)
+    found = [*words.from_events(machine), *words.from_races(races, trace, machine)]
     found += [f for t in traffic(trace, machine) if (f := words.from_traffic(t, machine))]
     floats = {a.dtype for a in arguments if isinstance(a, np.ndarray) and a.dtype.kind == "f"}
     if machine.wide and floats and np.dtype(np.float64) not in floats:
         found.append(words.from_float64(machine))
-    found += words.from_launch(machine.grid, machine.block, machine.shared_size)
+    found += words.from_launch(machine.grid, machine.block, machine.shared_size, _first_line(machine.program))
     report.findings = _worst_first(report.findings + found)
     shape = (machine.grid.size, machine.block.size)
     report.per_thread = {name: values.reshape(shape) for name, values in counts(trace, machine).items()}
@@ -147,24 +146,31 @@ def _fill(report: Report, machine: Machine, arguments: Any) -> None:
     report.touched = _touched(trace, machine)
 
 
+KINDS = ("refused", "launch", "exception", "endless", "out of bounds", "divergent", "race", "uninitialized")
+
+
 def _worst_first(findings: list[Finding]) -> list[Finding]:
-    order = [
-        "refused",
-        "launch",
-        "exception",
-        "endless",
-        "out of bounds",
-        "divergent",
-        "uninitialized",
-        "race",
-    ]
-    merged: dict[Any, Finding] = {}
-    for finding in findings:
-        merged.setdefault((finding.kind, finding.lines, finding.message), finding)
-    rank = {kind: i for i, kind in enumerate(order)}
+    """Sorted by severity and kind, without those that only follow from another.
+
+    Where barriers do not match, races and reads of unwritten memory follow from that; where a race is found, so
+    does the read that came too early.
+    """
+    diverged = any(f.kind == "divergent" for f in findings)
+    raced = {line for f in findings if f.kind == "race" for line in f.lines}
+    kept: dict[Any, Finding] = {}
+    for f in findings:
+        follows = f.kind in ("race", "order", "uninitialized") and diverged
+        if not follows and not (f.kind == "uninitialized" and f.line in raced):
+            kept.setdefault((f.kind, f.lines, f.message.split(":")[0]), f)
+    rank = {kind: i for i, kind in enumerate(KINDS)}
     return sorted(
-        merged.values(), key=lambda f: (SEVERITIES.index(f.severity), rank.get(f.kind, len(rank)), f.line)
+        kept.values(), key=lambda f: (SEVERITIES.index(f.severity), rank.get(f.kind, len(rank)), f.line)
     )
+
+
+def _first_line(program: Program) -> int:
+    assert program.kernel is not None
+    return program.kernel.plain.__code__.co_firstlineno
 
 
 def _differences(program: Program, arguments: Any, arrays: list, first: list, seed: int) -> list[Finding]:
@@ -175,7 +181,7 @@ def _differences(program: Program, arguments: Any, arrays: list, first: list, se
         for now, then in zip(arrays, first, strict=True):
             if now is not argument or np.array_equal(now, then, equal_nan=now.dtype.kind in "fc"):
                 continue
-            line = program.kernel.plain.__code__.co_firstlineno
+            line = _first_line(program)
             rounding = now.dtype.kind == "f" and np.allclose(now, then, rtol=1e-4, atol=1e-6, equal_nan=True)
             message = (
                 f"{name} differs between schedule 0 and schedule {seed}, which run threads in another order."

@@ -174,7 +174,7 @@ def _refused_shape(call: ast.Call, node: ast.FunctionDef, local: set[str]) -> It
         yield (
             call.lineno,
             f"the array size {ast.unparse(size)}",
-            "Numba must know it when compiling: give a number, or one name set to a number outside the kernel",
+            "give a number, or one name set to a number outside the kernel; the compiler must know it",
         )
 
 
