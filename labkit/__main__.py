@@ -68,7 +68,7 @@ def _explain(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError):
         return f"{what}.\nThe environment is not complete. Run `make doctor`; it says what to install."
     if isinstance(error, PermissionError):
-        return f"No permission: {error.filename}.\nMake the course folder writable, or move it to your home folder."
+        return f"No permission: {error.filename}.\nMake the course folder writable, or move it home."
     return f"{what}\nRun with LABKIT_DEBUG=1 to see where this happened."
 
 
