@@ -249,7 +249,10 @@ def grad(
             raise RuntimeError(
                 f"grad(): input {i} was not used to compute the outputs. allow_unused=True gives None for it."
             )
-    return tuple(None if found[edge] is None else Tensor(found[edge]) for edge in edges)
+    return tuple(
+        None if found[edge] is None else Tensor(found[edge], device=t.device)
+        for edge, t in zip(edges, inputs, strict=True)
+    )
 
 
 def _seeds(tensors: list[Any], grads: Any) -> list[Array]:
@@ -390,7 +393,7 @@ def _run_hooks(node: Node, grads: list[Array]) -> None:
     for slot, hooks in (node.hooks or {}).items():
         for hook in list(hooks):
             if grads[slot] is not None:
-                changed = hook(Tensor(node.kernels.copy(grads[slot])))
+                changed = hook(Tensor(node.kernels.copy(grads[slot]), device=node.kernels.device))
                 if changed is not None:
                     grads[slot] = changed.data
 

@@ -19,6 +19,7 @@ class Kernels:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.device = "cuda" if name == "cuda" else "cpu"  # where its arrays are
 
     def __getattr__(self, kernel: str) -> Any:
         for package in _PACKAGES[self.name]:

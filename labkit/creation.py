@@ -13,7 +13,7 @@ from labkit.tensor import Tensor, tensor
 
 
 def _new(array: Any, requires_grad: bool = False, device: Any = None) -> Tensor:
-    out = Tensor(array, device="cpu" if device is None else str(device).split(":")[0])
+    out = Tensor(array) if device in (None, "cpu") else Tensor(array).to(device=device)
     return out.requires_grad_() if requires_grad else out
 
 
@@ -23,11 +23,13 @@ def _dtype(dtype: Any) -> dtypes.DType:
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing memory if it is a tensor or array of that dtype already"""
-    if isinstance(data, Tensor):
-        return data if dtype is None else data.to(dtype)
     if isinstance(data, np.ndarray):
-        return from_numpy(data) if dtype is None else from_numpy(data).to(dtype)
-    return from_torch(data) if type(data).__module__.startswith("torch") else tensor(data, dtype=dtype)
+        data = from_numpy(data)
+    elif type(data).__module__.startswith("torch"):
+        data = from_torch(data)
+    elif not isinstance(data, Tensor):
+        data = tensor(data, dtype=dtype)
+    return data.to(dtype=dtype, device=device)
 
 
 def from_numpy(array: Any) -> Tensor:
@@ -128,11 +130,11 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, requires_gra
 
 
 def rand_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    return rand(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
+    return rand(input.shape, dtype=dtype or input.dtype, device=input.device, requires_grad=requires_grad)
 
 
 def randn_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    return randn(input.shape, dtype=dtype or input.dtype, requires_grad=requires_grad)
+    return randn(input.shape, dtype=dtype or input.dtype, device=input.device, requires_grad=requires_grad)
 
 
 # ---- random ----
@@ -236,23 +238,23 @@ def bernoulli_(self: Tensor, p: float = 0.5, *, generator: Generator | None = No
 
 
 def new_tensor(self: Tensor, data: Any, *, dtype: Any = None) -> Tensor:
-    return tensor(data, dtype=dtype or self.dtype)
+    return tensor(data, dtype=dtype or self.dtype, device=self.device)
 
 
 def new_zeros(self: Tensor, *size: Any, dtype: Any = None) -> Tensor:
-    return zeros(*size, dtype=dtype or self.dtype)
+    return zeros(*size, dtype=dtype or self.dtype, device=self.device)
 
 
 def new_ones(self: Tensor, *size: Any, dtype: Any = None) -> Tensor:
-    return ones(*size, dtype=dtype or self.dtype)
+    return ones(*size, dtype=dtype or self.dtype, device=self.device)
 
 
 def new_empty(self: Tensor, *size: Any, dtype: Any = None) -> Tensor:
-    return empty(*size, dtype=dtype or self.dtype)
+    return empty(*size, dtype=dtype or self.dtype, device=self.device)
 
 
 def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
-    return full(size, fill_value, dtype=dtype or self.dtype)
+    return full(size, fill_value, dtype=dtype or self.dtype, device=self.device)
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:

@@ -9,7 +9,8 @@ from labkit import dtypes
 
 def text_of(tensor: Any) -> str:
     """`tensor([...], dtype=..., grad_fn=...)`; what goes without saying is left out."""
-    data = tensor.data.astype(np.float32) if tensor.dtype == dtypes.bfloat16 else tensor.data
+    data = tensor.detach().cpu().data
+    data = data.astype(np.float32) if tensor.dtype == dtypes.bfloat16 else data
     edge = 3 if data.size > 1000 else max(data.shape, default=0)
     body = np.array2string(
         data,
@@ -28,6 +29,8 @@ def text_of(tensor: Any) -> str:
         data.size == 0 and tensor.dtype != dtypes.get_default_dtype()
     ):
         notes.append(f"dtype=labkit.{tensor.dtype.name}")
+    if tensor.device != "cpu":
+        notes.append(f"device='{tensor.device}'")
     if tensor.grad_fn is not None:
         notes.append(f"grad_fn={tensor.grad_fn!r}")
     elif tensor.requires_grad:

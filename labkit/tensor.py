@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
-from labkit import backends, dtypes
+from labkit import backends, cuda, dtypes
 from labkit.dtypes import FLOATS, DType, as_dtype
-from labkit.errors import NotSupported, ShapeError
+from labkit.errors import ShapeError
 
 
 class Size(tuple[int, ...]):
@@ -245,10 +245,10 @@ class Tensor:
 
     def copy_(self, src: Any) -> Self:
         """Overwrite self with `src`, broadcast and cast."""
-        src = src if isinstance(src, Tensor) else tensor(src)
-        self.before_write(src)
-        self._kernels.copy_(self.data, ops.shape.expand(src, *self.shape).data)
-        return self.after_write(ops.shape._cast(ops.shape.expand(src, *self.shape), dtype=self.dtype))
+        src = (src if isinstance(src, Tensor) else tensor(src)).to(device=self.device)
+        value = ops.shape._copy(self.before_write(src), src)
+        self._kernels.copy_(self.data, value.data)
+        return self.after_write(value)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         before = self.before_write(value)
@@ -271,11 +271,11 @@ class Tensor:
                 device = a
             elif not isinstance(a, bool):
                 dtype = a
-        if device is not None and str(device).split(":")[0] != self.device:
-            raise NotSupported(
-                f"moving a tensor from {self.device} to {device} needs labkit.cuda, which is not loaded"
-            )
         target = self.dtype if dtype is None else as_dtype(dtype)
+        if device is not None and cuda.device_of(device) != self.device:
+            if self.device == "cpu":  # the CPU knows more types: convert there
+                return cuda.moved(self.to(target), "cuda")
+            return cuda.moved(self, "cpu").to(target)
         if target != self.dtype:
             return ops.shape._cast(self, dtype=target)
         return ops.shape.clone(self) if copy else self
@@ -286,11 +286,16 @@ class Tensor:
     def cpu(self) -> "Tensor":
         return self.to("cpu")
 
+    def cuda(self) -> "Tensor":
+        return self.to("cuda")
+
     def numpy(self, *, force: bool = False) -> Any:
         """The NumPy array that shares this tensor's memory."""
         if self.requires_grad and not force:
             raise RuntimeError("numpy() would lose the history of this tensor. Say so: x.detach().numpy().")
-        return self.data
+        if self.device != "cpu" and not force:
+            raise TypeError(f"NumPy cannot read a tensor on {self.device}. Copy it first: x.cpu().numpy().")
+        return self.data if self.device == "cpu" else self.detach().cpu().data
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         array = self.numpy()
@@ -306,6 +311,8 @@ class Tensor:
         """A torch tensor with the same memory (a copy for bfloat16)."""
         import torch
 
+        if self.device != "cpu":
+            return self.detach().cpu().requires_grad_(self.requires_grad).to_torch()
         if self.dtype == dtypes.bfloat16:
             return torch.from_numpy(self.data.astype(np.float32)).to(torch.bfloat16)
         data = self.data if self.data.flags.writeable else self.data.copy()
@@ -323,7 +330,8 @@ class Tensor:
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers."""
-        return self.data.astype(np.float32).tolist() if self.dtype == dtypes.bfloat16 else self.data.tolist()
+        data = self.detach().cpu().data
+        return data.astype(np.float32).tolist() if self.dtype == dtypes.bfloat16 else data.tolist()
 
     def __bool__(self) -> bool:
         return bool(self.item())
@@ -372,7 +380,7 @@ class Tensor:
         return out
 
     def __reduce__(self) -> Any:  # pickling, for worker processes
-        return _restore, (self.__class__, np.ascontiguousarray(self.data), self.requires_grad)
+        return _restore, (self.__class__, np.ascontiguousarray(self.numpy(force=True)), self.requires_grad)
 
     __hash__ = object.__hash__
 
@@ -445,24 +453,21 @@ def tensor(data: Any, *, dtype: Any = None, device: str = "cpu", requires_grad: 
     """A new tensor with a copy of `data`: a number, nested lists, an array or a tensor."""
     if isinstance(data, (list, tuple)):
         data = _plain(data)
-    array = np.array(data.data if isinstance(data, Tensor) else data, order="C")
+    array = np.array(data.numpy(force=True) if isinstance(data, Tensor) else data, order="C")
     if dtype is not None:
         array = array.astype(as_dtype(dtype), copy=False)
     elif array.dtype == np.float64 and not isinstance(data, (Tensor, np.ndarray, np.float64)):
         array = array.astype(dtypes.get_default_dtype())
     as_dtype(array.dtype)
-    return (
-        Tensor(array, device=device).requires_grad_(requires_grad)
-        if requires_grad
-        else Tensor(array, device=device)
-    )
+    out = Tensor(array) if device == "cpu" else Tensor(array).to(device=device)
+    return out.requires_grad_() if requires_grad else out
 
 
 def _plain(data: Any) -> Any:
     """Nested lists with tensors as arrays."""
     if isinstance(data, (list, tuple)):
         return [_plain(x) for x in data]
-    return data.data if isinstance(data, Tensor) else data
+    return data.numpy(force=True) if isinstance(data, Tensor) else data
 
 
 class _Callable(ModuleType):

@@ -120,7 +120,7 @@ class Optimizer:
 
 def zeros_like(k: Any, p: Any) -> Tensor:
     """State that starts at zero, shaped like the array `p`."""
-    return Tensor(k.zeros(p.shape, p.dtype))
+    return Tensor(k.zeros(p.shape, p.dtype), device=k.device)
 
 
 def count_step(k: Any, state: dict[str, Any]) -> int:
@@ -144,7 +144,7 @@ def _restore(name: str, value: Any, p: Tensor) -> Any:
         return tensor(float(value))
     if value is None:  # torch saves SGD's buffer like this before the first step
         return None
-    array = np.asarray(value.data if isinstance(value, Tensor) else value)
+    array = np.asarray(value.numpy(force=True) if isinstance(value, Tensor) else value)
     if array.shape != tuple(p.shape):
         raise ValueError(
             f"the state dict has {name} of shape {array.shape} for a parameter of shape {tuple(p.shape)}"

@@ -1,0 +1,132 @@
+"""`python -m labkit kernels`: compile every CUDA kernel for real GPUs, with no GPU here.
+
+Each kernel goes to PTX, NVIDIA's portable assembly, and from there to machine code (a cubin) for three
+generations of GPUs. The assembler reports what a thread needs: registers, and local memory if they did not
+suffice ("spills"), which is slow; and the shared memory of a block. It needs the compiler libraries, which
+`pip install 'labkit[gpu]'` brings.
+"""
+
+import importlib
+import re
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+ARCHITECTURES = {"sm_75": "Turing", "sm_80": "Ampere", "sm_90": "Hopper"}
+INSTALL = "pip install -e '.[gpu]'"
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What one kernel needs on one architecture: numbers from the assembler."""
+
+    registers: int
+    shared: int  # bytes per block
+    stack: int  # bytes of local memory per thread
+    spills: int  # bytes
+
+
+def missing() -> str:
+    """Why nothing can be compiled here, or "" if it can."""
+    from labkit import cuda
+
+    if cuda.SIMULATED:
+        return "the simulator is on (LABKIT_CUDA=simulator): it runs kernels as Python and has no compiler"
+    for module in ("cuda.bindings.nvjitlink", "cuda.bindings.nvvm"):
+        try:
+            library = importlib.import_module(module)
+            library.version()
+        except Exception:  # the package or the library behind it is not there
+            return f"the CUDA compiler libraries are not installed: {INSTALL}"
+    return ""
+
+
+def all_kernels() -> dict[str, Any]:
+    """Every kernel of this folder by name."""
+    from labkit.kernels import cuda as folder
+    from labkit.kernels.cuda.launch import ALL
+
+    for module in folder.KERNELS:
+        importlib.import_module(f"{folder.__name__}.{module}")
+    return dict(sorted(ALL.items()))
+
+
+def argument_types(types: str, float_type: str = "float32") -> tuple[Any, ...]:
+    """Numba's types for a declaration such as "F4 I1 f"; arrays are strided, the most general layout."""
+    from numba import types as nb
+
+    real = getattr(nb, float_type)
+    kinds = {"F": real, "I": nb.int64, "B": nb.boolean, "f": real, "i": nb.int64, "u": nb.uint64}
+    found = []
+    for word in types.split():
+        kind = kinds[word[0]]
+        found.append(nb.Array(kind, int(word[1:]), "A") if len(word) > 1 else kind)
+    return tuple(found)
+
+
+def to_ptx(kernel: Any, float_type: str = "float32") -> str:
+    """The kernel in PTX for the oldest of the architectures, which the newer ones take as well."""
+    from numba import cuda
+    from numba.cuda import dispatcher
+
+    oldest = (7, 5)
+    asked = dispatcher.get_current_device
+    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=oldest)  # there is none to ask
+    try:
+        ptx, _ = cuda.compile_ptx(kernel.function, argument_types(kernel.types, float_type), cc=oldest)
+    finally:
+        dispatcher.get_current_device = asked
+    return ptx
+
+
+def to_cubin(ptx: str, architecture: str) -> tuple[bytes, Needs]:
+    """Machine code for one architecture, and what it needs."""
+    from cuda.bindings import nvjitlink
+
+    link = nvjitlink.create(2, [f"-arch={architecture}", "-verbose"])
+    try:
+        text = ptx.encode() + b"\0"
+        nvjitlink.add_data(link, nvjitlink.InputType.PTX, text, len(text), "kernel")
+        nvjitlink.complete(link)
+        cubin = bytearray(nvjitlink.get_linked_cubin_size(link))
+        nvjitlink.get_linked_cubin(link, cubin)
+        log = bytearray(nvjitlink.get_info_log_size(link))
+        nvjitlink.get_info_log(link, log)
+    finally:
+        nvjitlink.destroy(link)
+    return bytes(cubin), _needs(log.decode())
+
+
+def _needs(log: str) -> Needs:
+    """The numbers in the assembler's report; functions that were not inlined have lines of their own."""
+
+    def numbers(pattern: str) -> list[int]:
+        return [int(n) for n in re.findall(pattern, log)]
+
+    return Needs(
+        registers=max(numbers(r"Used (\d+) registers")),
+        shared=max(numbers(r"(\d+) bytes smem"), default=0),
+        stack=max(numbers(r"(\d+) bytes stack frame"), default=0),
+        spills=sum(numbers(r"(\d+) bytes spill")),
+    )
+
+
+def main(argv: list[str]) -> int:
+    """Print the table; the names of kernels may be given."""
+    reason = missing()
+    if reason:
+        print(reason)
+        return 2
+    kernels = {n: k for n, k in all_kernels().items() if not argv or any(a in n for a in argv)}
+    print(f"{'kernel':32} lines  shared bytes  registers " + "  ".join(ARCHITECTURES) + "   local bytes")
+    for name, kernel in kernels.items():
+        ptx = to_ptx(kernel)
+        needs = [to_cubin(ptx, a)[1] for a in ARCHITECTURES]
+        registers = "  ".join(f"{n.registers:5}" for n in needs)
+        local = max(n.stack + n.spills for n in needs)
+        print(
+            f"{name:32} {kernel.lines:5}  {needs[0].shared:12}            {registers}   {local:11}",
+            flush=True,
+        )
+    print(f"{len(kernels)} kernels, each compiled for {', '.join(ARCHITECTURES)}")
+    return 0
