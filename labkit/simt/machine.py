@@ -99,7 +99,6 @@ class Cuda:
 class Machine:
     """State of one launch: memory, log, counters, and the thread that is running now."""
 
-
     def __init__(self, program: Program, grid: Dim3, block: Dim3, *, shared_bytes: int, limit: int) -> None:
         self.program, self.grid, self.block = program, grid, block
         self.cuda = Cuda(grid, block)

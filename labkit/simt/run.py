@@ -15,6 +15,7 @@ from labkit.simt.rewrite import READ, Program, rewrite
 from labkit.simt.schedule import run_grid
 from labkit.simt.trace import Trace, counts, make_trace, traffic
 from labkit.simt.values import plain
+from labkit.viz.figure import number
 
 LIMIT = 5_000_000  # memory accesses in one run
 
@@ -47,7 +48,7 @@ def check(
     shared_bytes: int = 0,
     limit: int = LIMIT,
 ) -> Report:
-    """Step `kernel` under several schedules from the same inputs; report all findings and whether results differ.
+    """Step `kernel` under several schedules from the same inputs; report findings and whether results differ.
 
     The arrays hold the results of the first schedule afterwards.
     """
@@ -102,12 +103,11 @@ def _run(
 def _kernel_arguments(program: Program, machine: Machine, arguments: Any) -> list[Any]:
     """Arrays wrapped, numbers as Numba types them; a kernel whose first parameter is `cuda` is given it."""
     assert program.kernel is not None
-    parameters = list(inspect.signature(program.kernel.plain).parameters)
-    takes_cuda = parameters[:1] == ["cuda"]
-    names = parameters[takes_cuda:]
+    names = _parameters(program)
     if len(names) != len(arguments):
         raise TypeError(
-            f"{program.kernel.plain.__name__}({', '.join(names)}) takes {len(names)} arguments, got {len(arguments)}"
+            f"{program.kernel.plain.__name__}({', '.join(names)}) takes {len(names)} arguments, "
+            f"got {len(arguments)}"
         )
     named = list(zip(names, arguments, strict=True))
     for name, value in named:
@@ -115,6 +115,7 @@ def _kernel_arguments(program: Program, machine: Machine, arguments: Any) -> lis
             raise TypeError(f"argument {name} must be a NumPy array or a number, got {type(value).__name__}")
     arrays = iter(machine.memory.arguments([(n, a) for n, a in named if isinstance(a, np.ndarray)]))
     values = [next(arrays) if isinstance(a, np.ndarray) else plain(a) for _, a in named]
+    takes_cuda = len(inspect.signature(program.kernel.plain).parameters) > len(names)
     return [machine.cuda, *values] if takes_cuda else values
 
 
@@ -152,8 +153,8 @@ KINDS = ("refused", "launch", "exception", "endless", "out of bounds", "divergen
 def _worst_first(findings: list[Finding]) -> list[Finding]:
     """Sorted by severity and kind, without those that only follow from another.
 
-    Where barriers do not match, races and reads of unwritten memory follow from that; where a race is found, so
-    does the read that came too early.
+    Where barriers do not match, races and reads of unwritten memory follow from that; where a race is
+    found, so does the read that came too early.
     """
     diverged = any(f.kind == "divergent" for f in findings)
     raced = {line for f in findings if f.kind == "race" for line in f.lines}
@@ -168,52 +169,40 @@ def _worst_first(findings: list[Finding]) -> list[Finding]:
     )
 
 
+def _parameters(program: Program) -> list[str]:
+    """Names of the kernel's parameters, without a first one that is given `cuda`."""
+    assert program.kernel is not None
+    names = list(inspect.signature(program.kernel.plain).parameters)
+    return names[names[:1] == ["cuda"] :]
+
+
 def _first_line(program: Program) -> int:
     assert program.kernel is not None
     return program.kernel.plain.__code__.co_firstlineno
 
 
-def _differences(program: Program, arguments: Any, arrays: list, first: list, seed: int) -> list[Finding]:
+def _differences(
+    program: Program, arguments: Any, arrays: list[Any], first: list[Any], seed: int
+) -> list[Finding]:
     """A finding if this schedule gave other results than the first."""
-    assert program.kernel is not None
-    names = [n for n in inspect.signature(program.kernel.plain).parameters if n != "cuda"]
-    for name, argument in zip(names, arguments, strict=True):
-        for now, then in zip(arrays, first, strict=True):
-            if now is not argument or np.array_equal(now, then, equal_nan=now.dtype.kind in "fc"):
-                continue
-            line = _first_line(program)
-            rounding = now.dtype.kind == "f" and np.allclose(now, then, rtol=1e-4, atol=1e-6, equal_nan=True)
-            message = (
-                f"{name} differs between schedule 0 and schedule {seed}, which run threads in another order."
-            )
-            if rounding:
-                message += " Only the last digits: float sums depend on their order."
-                return [
-                    Finding(
-                        "order",
-                        message,
-                        "Add in a fixed order (a tree) to get equal bits.",
-                        (line,),
-                        (),
-                        "note",
-                    )
-                ]
-            place = tuple(int(i) for i in np.argwhere(~(now == then) & ~((now != now) & (then != then)))[0])
-            message += f" First at {place}: {then[place]} and {now[place]}."
-            return [
-                Finding(
-                    "order",
-                    message,
-                    "Look for a race above: a result must not depend on who is first.",
-                    (line,),
-                    (),
-                )
-            ]
+    names = _parameters(program)
+    for now, then in zip(arrays, first, strict=True):
+        if np.array_equal(now, then, equal_nan=now.dtype.kind in "fc"):
+            continue
+        name = next(n for n, argument in zip(names, arguments, strict=True) if argument is now)
+        lines = (_first_line(program),)
+        message = f"{name} differs between schedules 0 and {seed}, which run the threads in another order"
+        if now.dtype.kind == "f" and np.allclose(now, then, rtol=1e-4, atol=1e-6, equal_nan=True):
+            advice = "Float sums depend on their order. Add in a fixed order (a tree) to get equal bits."
+            return [Finding("order", message + ", in the last digits", advice, lines, (), "note")]
+        place = tuple(np.argwhere((now != then) & ((now == now) | (then == then)))[0].tolist())
+        message += f": at {place} {number(then[place], 4)} and {number(now[place], 4)}"
+        return [Finding("order", message, "A result must not depend on who is first.", lines, ())]
     return []
 
 
 def _touched(trace: Trace, machine: Machine, threads: int = 32, elements: int = 48) -> dict[str, np.ndarray]:
-    """For the picture: array name -> (threads, elements), 1 for read, 2 for written, 3 for both; first block only."""
+    """For the picture: array name -> (threads, elements), 1 read, 2 written, 3 both; block 0 only."""
     touched: dict[str, np.ndarray] = {}
     inside = (trace.thread < min(threads, machine.block.size)) & np.isin(trace.space, (GLOBAL, SHARED))
     for number in np.unique(trace.buffer[inside]).tolist():

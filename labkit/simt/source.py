@@ -134,16 +134,12 @@ def _is_none(value: ast.expr | None) -> bool:
 
 
 def _refused_node(node: ast.AST, names: dict[str, Any], local: set[str]) -> Iterator[Refusal]:
-    if isinstance(node, ast.BinOp) and (what := _REFUSED.get(type(node.op))):
-        yield node.lineno, *what
-    if (
-        isinstance(node, ast.BinOp)
-        and isinstance(node.left, ast.Constant)
-        and isinstance(node.left.value, str)
-    ):
-        yield node.lineno, *_REFUSED[ast.JoinedStr]
-    if type(node) in _REFUSED:
-        yield node.lineno, *_REFUSED[type(node)]  # type: ignore[attr-defined]
+    if isinstance(node, ast.BinOp):
+        text = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
+        if what := _REFUSED.get(ast.JoinedStr if text else type(node.op)):
+            yield node.lineno, *what
+    elif isinstance(node, (ast.expr, ast.stmt)) and type(node) in _REFUSED:
+        yield node.lineno, *_REFUSED[type(node)]
     if not isinstance(node, ast.Call):
         return
     target = resolve(node.func, names, local)

@@ -70,9 +70,13 @@ def _bounds(site: Site, event: Event, who: str, _: Machine) -> Words:
             "Guard it with if i >= 0."
         )
     elif len(index) > 1 and all(inside):
-        advice = "In the other order the indices would fit: are rows and columns swapped? A GPU does not check."
+        advice = (
+            "In the other order the indices would fit: are rows and columns swapped? A GPU does not check."
+        )
     elif array._space == SHARED:
-        advice = "A GPU does not check and touches other data. Compare the array's size with the indices in use."
+        advice = (
+            "A GPU does not check and touches other data. Compare the array's size with the indices in use."
+        )
     else:
         advice = (
             "A GPU does not check: it touches other data or crashes. Guard it with if i < n; "
@@ -83,10 +87,8 @@ def _bounds(site: Site, event: Event, who: str, _: Machine) -> Words:
 
 def _uninitialized(site: Site, event: Event, who: str, _: Machine) -> Words:
     array, index = event.detail
-    verb = "changes" if site.kind == ATOMIC else "is read"
-    message = f"`{site.text}` {verb} {array.name} at index {_index(index)}, which nobody wrote before ({who})"
-    if verb == "is read":
-        message = f"`{site.text}` is read at index {_index(index)}, which nobody wrote before ({who})"
+    verb = f"changes {array.name}" if site.kind == ATOMIC else "is read"
+    message = f"`{site.text}` {verb} at index {_index(index)}, which nobody wrote before ({who})"
     space = "Shared" if array._space == SHARED else "Local"
     advice = f"{space} memory starts with leftovers, not zeros. Write every element that is read: 0 where no data is."
     return "uninitialized", message, advice, "error"
@@ -108,7 +110,9 @@ def _divergent(site: Site, event: Event, _: str, machine: Machine) -> Words:
 
 def _endless(site: Site, _: Event, who: str, __: Machine) -> Words:
     message = f"the loop `while {site.text}` did not end ({who}); the run was stopped"
-    advice = "Change in the loop what its test reads. Waiting for another thread never ends here, and hangs a GPU."
+    advice = (
+        "Change in the loop what its test reads. Waiting for another thread never ends here, and hangs a GPU."
+    )
     return "endless", message, advice, "error"
 
 
@@ -120,7 +124,12 @@ def _too_long(_: Site, __: Event, ___: str, machine: Machine) -> Words:
 
 def _overflow(site: Site, event: Event, who: str, _: Machine) -> Words:
     message = f"`{site.text}` does not fit: {event.detail} ({who})"
-    return "overflow", message, "The number wraps around silently. Use a wider type, or keep it in range.", "note"
+    return (
+        "overflow",
+        message,
+        "The number wraps around silently. Use a wider type, or keep it in range.",
+        "note",
+    )
 
 
 def _division(site: Site, _: Event, who: str, __: Machine) -> Words:
@@ -150,7 +159,7 @@ def from_races(races: Iterable[Race], trace: Trace, machine: Machine) -> Iterato
         name = machine.memory.buffers[trace.buffer[race.second]].name
         grouped.setdefault((site.line, name, race.same_value), []).append(race)
     for (_, name, same_value), found in grouped.items():
-        found.sort(key=lambda race: (race.between_blocks, trace.kind[race.second]))
+        found.sort(key=lambda race: (race.between_blocks, trace.kind[race.second], -race.elements))
         yield _race(found, name, same_value, trace, machine)
 
 
@@ -175,7 +184,9 @@ def _race(found: list[Race], name: str, same_value: bool, trace: Trace, machine:
 
 def _race_advice(race: Race, sites: list[Site], lines: list[int]) -> str:
     if sites[0].line == sites[1].line and sites[0].text == sites[1].text and sites[1].kind == READ:
-        return "Use cuda.atomic.add (max, min), which reads and writes in one step, or one element per thread."
+        return (
+            "Use cuda.atomic.add (max, min), which reads and writes in one step, or one element per thread."
+        )
     if race.between_blocks:
         return "Blocks cannot wait for each other: one owner per element, an atomic, or two launches."
     if {s.kind for s in sites} == {WRITE}:
@@ -203,7 +214,9 @@ def from_traffic(found: Traffic, machine: Machine) -> Finding | None:
             f"`{site.text}` moves {found.transactions} sectors of 32 bytes where {found.best} would do "
             f"({found.ratio:.1f} times): neighboring threads touch elements far apart"
         )
-        advice = "Let threadIdx.x run along the last axis; if the data lies otherwise, go through shared memory."
+        advice = (
+            "Let threadIdx.x run along the last axis; if the data lies otherwise, go through shared memory."
+        )
         return Finding("uncoalesced", message, advice, (site.line,), threads, "slow")
     return None
 

@@ -273,7 +273,11 @@ CASES = {
     "guarded_map": Case(guarded_map, 3, 32, lambda: [_x(75), _zeros(75)], np.square),
     "map_2d": Case(map_2d, (3, 2), (8, 8), lambda: [_x(11, 19), _zeros(11, 19)], lambda x: x + 1),
     "broadcast": Case(
-        broadcast, (3, 2), (8, 8), lambda: [_x(11, 1), _x(1, 19), _zeros(11, 19)], lambda column, row: column * row
+        broadcast,
+        (3, 2),
+        (8, 8),
+        lambda: [_x(11, 1), _x(1, 19), _zeros(11, 19)],
+        lambda column, row: column * row,
     ),
     "block_sum": Case(block_sum, 3, THREADS, lambda: [_x(75), _zeros(3)], _block_sums),
     "halo_convolution": Case(
@@ -294,6 +298,7 @@ CASES = {
         shift_right, 3, 32, lambda: [_x(75), _zeros(75)], lambda x: np.concatenate([[0], x[:-1]])
     ),
 }
+
 
 def main(path: str) -> None:
     """Run every case on Numba (its simulator, if the environment says so) and save the outputs."""
