@@ -260,6 +260,7 @@ def _seeds(tensors: list[Any], grads: Any) -> list[Array]:
     grads = [grads] if isinstance(grads, Tensor) else [None] * len(tensors) if grads is None else list(grads)
     seeds = []
     for t, g in zip(tensors, grads, strict=True):
+        t.refresh()
         if not t.requires_grad:
             raise RuntimeError(
                 "backward() needs a tensor with a history, but this one does not require a gradient. Either "
@@ -274,7 +275,6 @@ def _seeds(tensors: list[Any], grads: Any) -> list[Array]:
             raise ShapeError(
                 f"the gradient passed to backward() has shape {tuple(g.shape)}, the tensor {tuple(t.shape)}."
             )
-        t.refresh()
         k = backends.of(t.device)
         seeds.append(k.full(t.shape, 1, t.dtype) if g is None else k.cast(g.data, t.dtype))
     return seeds

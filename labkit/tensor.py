@@ -126,6 +126,7 @@ class Tensor:
     @property
     def node(self) -> Any:
         """The op call that made this tensor; for a leaf, the place where its gradient is collected."""
+        self.refresh()
         return None if self.edge is None else self.edge[0]
 
     def make_leaf(self) -> tuple[Any, int]:
@@ -135,6 +136,7 @@ class Tensor:
 
     @property
     def is_leaf(self) -> bool:
+        self.refresh()
         return self.edge is None or self.edge[0].leaf is not None
 
     @property
@@ -187,6 +189,7 @@ class Tensor:
 
     def register_hook(self, hook: Callable[["Tensor"], Any]) -> "Hook":
         """Call `hook(grad)` when the gradient of this tensor is known; what it returns replaces it."""
+        self.refresh()
         if not self.requires_grad:
             raise RuntimeError(
                 "register_hook() needs a tensor that requires a gradient; this one never gets one."
@@ -480,6 +483,6 @@ class _Callable(ModuleType):
 sys.modules[__name__].__class__ = _Callable
 
 # These modules need Tensor: imported last, when it exists.
-from labkit import autograd, ops  # noqa: E402
+from labkit import autograd, creation, ops  # noqa: E402, F401
 from labkit.ops.axes import axis_of  # noqa: E402
 from labkit.printing import text_of  # noqa: E402

@@ -327,7 +327,7 @@ def test_copies():
         (lambda x: x.add([1, 2, 3]), TypeError, "got list.*labkit.tensor"),
         (lambda x: x.exp(out=x), NotSupported, r"exp\(\) has no argument 'out'"),
         (lambda x: x.norm("nuc"), NotSupported, "nuc"),
-        (lambda x: x.to("cuda"), NotSupported, "cuda"),
+        (lambda x: x.to("cuda:7"), ValueError, "cuda:7"),
         (lambda x: x.gather(1, labkit.tensor([[3]])), IndexError, "holds 3 to 3.* has places 0 to 2"),
         (lambda x: labkit.einsum("ij,jk->ik", x, x), ShapeError, "'j'.*stands for sizes 3 and 2"),
         (lambda x: x.masked_fill(x, 0.0), TypeError, "bool mask"),

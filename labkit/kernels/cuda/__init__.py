@@ -12,8 +12,8 @@ KERNELS: dict[str, frozenset[str]] = {
     "elementwise": _names("""
         neg abs sign square exp expm1 log log2 log10 log1p sin cos tanh sqrt rsqrt floor ceil trunc erf
         sigmoid isnan isinf isfinite logical_not bitwise_not add sub mul div pow floor_divide remainder
-        maximum minimum eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor sigmoid_grad
-        tanh_grad where keep
+        maximum minimum eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or
+        bitwise_xor sigmoid_grad tanh_grad where keep
     """),
     "activation": _names("""
         relu relu_grad gelu gelu_grad silu silu_grad leaky_relu leaky_relu_grad elu elu_grad logsigmoid

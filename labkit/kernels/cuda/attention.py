@@ -1,10 +1,11 @@
 """Scaled dot-product attention without the (T, S) matrix of weights: fused, with online softmax.
 
 A block owns ROWS queries and walks over the keys, LANES at a time. Thread (row, lane) first computes the
-score of its query with key `lane` of the tile, then owns output column `lane`. The softmax is corrected as it goes:
-when a larger score turns up, what was added so far is scaled down. Only y and one number per query, the
-logarithm of its sum, are kept; backward computes the weights again from these (Dao et al., "FlashAttention",
-2022). A mask is a number added to each score, 0 or -inf for bool masks; no mask is one cell of 0.
+score of its query with key `lane` of the tile, then owns output column `lane`. The softmax is corrected as
+it goes: when a larger score turns up, what was added so far is scaled down. Only y and one number per query,
+the logarithm of its sum, are kept; backward computes the weights again from these (Dao et al.,
+"FlashAttention", 2022). A mask is a number added to each score, 0 or -inf for bool masks; no mask is one cell
+of 0.
 """
 
 import math

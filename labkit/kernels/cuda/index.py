@@ -1,9 +1,10 @@
-"""Picking elements by position and putting them back: views where an index allows, copies where it does not."""
+"""Picking elements by position and putting them back: views where an index allows, else copies."""
 
 import numpy as np
 
 from labkit.errors import NotSupported
 from labkit.kernels.cuda.array import Array
+from labkit.kernels.cuda.elementwise import add, lt, where
 from labkit.kernels.cuda.embedding import index_outside
 from labkit.kernels.cuda.launch import THREADS, blocks_for, cuda, kernel
 from labkit.kernels.cuda.memory import copy, copy_, empty, zeros
@@ -36,7 +37,7 @@ def _is_array(i):
 
 
 def _one_array(index):
-    """The axis and the array of an index like [:, :, array]; None for a plain index; other forms are refused."""
+    """The axis and the array of an index like [:, :, array]; None for a plain one; others are refused."""
     parts = index if isinstance(index, tuple) else (index,)
     arrays = [i for i in parts if _is_array(i)]
     if not arrays:
@@ -44,22 +45,20 @@ def _one_array(index):
     alone = len(arrays) == 1 and all(i == slice(None) for i in parts if not _is_array(i))
     if not alone or not isinstance(arrays[0], Array) or arrays[0].dtype == bool:
         raise NotSupported(
-            "on cuda a tensor can be indexed by numbers, slices and one cuda tensor of integers. Move it to the "
-            "CPU for other indices, or use torch's where() and gather()-like ops."
+            "on cuda a tensor can be indexed by numbers, slices and one cuda tensor of integers. For other "
+            "indices, move it to the CPU first: x.cpu()[...]."
         )
     return next(n for n, i in enumerate(parts) if _is_array(i)), arrays[0]
 
 
 def _positions(index, size):
     """The index as one axis of places 0 to size - 1; negative ones count from the end."""
-    from labkit.kernels.cuda.elementwise import add, lt, where
-
-    outside = index_outside(where(lt(index, 0), add(index, size), index), size, None)
+    places = where(lt(index, 0), add(index, size), index)
+    outside = index_outside(places, size, None)
     if outside is not None:
-        raise IndexError(
-            f"index {outside if outside >= 0 else outside - size} is outside of an axis of {size}"
-        )
-    return where(lt(index, 0), add(index, size), index).reshape(index.size)
+        given = outside if outside >= 0 else outside - size
+        raise IndexError(f"index {given} is out of bounds for an axis of size {size}")
+    return places.reshape(index.size)
 
 
 def getitem(x, index):  # a view for numbers and slices, new memory for an array

@@ -15,7 +15,7 @@ _numba = device._numba_cuda()
 
 
 class _Simulated:
-    """The simulator's `cuda` of the kernel that runs now: a file's own `cuda` only serves kernels of that file."""
+    """The simulator's `cuda` of the kernel that runs now; its own way only serves one file at a time."""
 
     def __getattr__(self, name: str) -> Any:
         from numba.cuda.simulator import kernel

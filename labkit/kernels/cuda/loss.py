@@ -1,4 +1,4 @@
-"""Classification losses on (N, C). Each returns the loss and its gradient in x together: one pass makes both."""
+"""Classification losses on (N, C). Each returns the loss and its gradient in x: one pass makes both."""
 
 import math
 

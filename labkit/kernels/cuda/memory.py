@@ -1,4 +1,4 @@
-"""Making, copying and comparing arrays; and `sweep`, which runs a kernel once per element of strided arrays."""
+"""Making, copying and comparing arrays; and `sweep`: a kernel with a thread per element of strided arrays."""
 
 import math
 from typing import Any
@@ -96,9 +96,7 @@ def asarray(x, dtype=None):
             f"an array of shape {x.shape} on the cpu met arrays on cuda. Move it: x.to('cuda')."
         )
     if dtype is None:
-        dtype = (
-            x.dtype if hasattr(x, "dtype") else np.float32 if isinstance(x, float) else np.asarray(x).dtype
-        )
+        dtype = np.float32 if isinstance(x, float) else np.asarray(x).dtype
     return full((), x.item() if hasattr(x, "item") else x, dtype)
 
 

@@ -10,7 +10,7 @@ from labkit.kernels.cuda.memory import empty, zeros
 
 @kernel("f F4 i i i i i i i i F4 I4")
 def _max_pool2d(lowest, x, KH, KW, sh, sw, ph, pw, dh, dw, out, places):
-    """Thread i owns out[n, c, oh, ow]: reads KH * KW elements of its window, writes the largest and its place.
+    """Thread i owns out[n, c, oh, ow]: reads its window of KH * KW, writes the largest and its place.
 
     Of equal ones the first wins, and nan wins over numbers. Neighbors own neighboring windows.
     """

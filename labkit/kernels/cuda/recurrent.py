@@ -1,8 +1,8 @@
 """The LSTM over a whole sequence, one layer and direction: x (T, N, I), states (N, H).
 
-One product handles the inputs of all steps, one product per step the recurrence; everything between the two is
-one fused kernel. Backward walks the steps in reverse and collects the gradients of the pre-activations; each
-weight gradient is then a single product.
+One product handles the inputs of all steps, one product per step the recurrence; everything between the two
+is one fused kernel. Backward walks the steps in reverse and collects the gradients of the pre-activations;
+each weight gradient is then a single product.
 """
 
 from labkit.kernels.cuda import scalar

@@ -1,7 +1,7 @@
 """Many elements to one along axes, and softmax along one axis.
 
-The array is seen as rows: what is kept, then what is reduced. One block owns one row: its threads walk the row
-with steps of THREADS (neighbors read neighbors), then combine what they have in a tree.
+The array is seen as rows: what is kept, then what is reduced. One block owns one row: its threads walk the
+row with steps of THREADS (neighbors read neighbors), then combine what they have in a tree.
 """
 
 import math

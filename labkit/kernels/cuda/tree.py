@@ -1,7 +1,7 @@
 """Reductions inside one block, as a tree in shared memory.
 
-Each round, half of the threads that are left add a partner's number to their own: log2(THREADS) rounds, always
-in the same order, so that the same input gives the same bits every time.
+Each round, half of the threads that are left add a partner's number to their own: log2(THREADS) rounds,
+always in the same order, so that the same input gives the same bits every time.
 """
 
 from labkit.kernels.cuda import scalar
