@@ -1,18 +1,21 @@
 """Week 3: networks by hand. From a line to a network, modules and optimizers, torch's own API, and the clinic."""
 
 import math
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
 
 from labkit.exercises.declare import (
     Case,
+    Fix,
     Implement,
     Item,
     Measure,
     Mistake,
     Predict,
     Rules,
+    WriteTest,
 )
 from labkit.lazy import F, torch
 
@@ -22,11 +25,10 @@ from labkit.lazy import F, torch
 def _fit_truth(x, y, lr, steps):
     weights = torch.zeros(x.shape[1], dtype=x.dtype, requires_grad=True)
     bias = torch.zeros((), dtype=x.dtype, requires_grad=True)
-    optimizer = torch.optim.SGD([weights, bias], lr=lr)
     for _ in range(steps):
-        optimizer.zero_grad()
-        F.mse_loss(x @ weights + bias, y).backward()
-        optimizer.step()
+        grads = torch.autograd.grad(F.mse_loss(x @ weights + bias, y), [weights, bias])
+        for value, grad in zip([weights, bias], grads, strict=True):
+            value.data.sub_(grad, alpha=lr)
     return weights.detach(), bias.detach()
 
 
@@ -1484,4 +1486,599 @@ clip = Implement(
         "norm = sum((p.grad**2).sum() for p in parameters) ** 0.5; then p.grad = p.grad * factor for each; return norm",
     ),
     passed="The direction stays, the length is capped: one bad batch can no longer throw away an hour of training.",
+)
+
+
+# 03 in PyTorch
+
+
+def _standardize(keep, scale_of=lambda n: torch.nn.Parameter(torch.ones(n)), forward=None):
+    """A layer that keeps mean and std in its own way."""
+
+    def straight(layer, x):
+        return (x - layer.mean) / layer.std * layer.scale + layer.shift
+
+    class Standardize(torch.nn.Module):
+        def __init__(self, mean, std):
+            super().__init__()
+            keep(self, "mean", mean)
+            keep(self, "std", std)
+            self.scale = scale_of(len(mean))
+            self.shift = torch.nn.Parameter(torch.zeros(len(mean)))
+
+        def forward(self, x):
+            return (forward or straight)(self, x)
+
+    return Standardize
+
+
+def _as_buffer(layer, name, value):
+    layer.register_buffer(name, value)
+
+
+def _as_attribute(layer, name, value):
+    setattr(layer, name, value)
+
+
+def _as_parameter(layer, name, value):
+    setattr(layer, name, torch.nn.Parameter(value))
+
+
+def _use_layer(layer_class, x, mean, std, scale, shift):
+    layer = layer_class(mean, std)
+    before = layer(x).detach()
+    with torch.no_grad():
+        layer.scale.copy_(scale)
+        layer.shift.copy_(shift)
+    return {
+        "trained": sorted(name for name, _ in layer.named_parameters()),
+        "saved": sorted(layer.state_dict()),
+        "output at the start": before,
+        "output": layer(x),
+    }
+
+
+def _lazily(make):
+    """A class made when it is first used, so that torch is not imported for the declaration."""
+
+    def build(*inputs):
+        return make()(*inputs)
+
+    return build
+
+
+def _layer_case(draw, n, features):
+    return {
+        "x": 3 + 2 * draw.normal(n, features),
+        "mean": draw.normal(features),
+        "std": draw.uniform(0.5, 3, features),
+        "scale": draw.normal(features),
+        "shift": draw.normal(features),
+    }
+
+
+layer = Implement(
+    id="w03.layer",
+    title="A layer of your own",
+    minutes=10,
+    level=2,
+    needs=("w03.module",),
+    cases=[
+        Case("3 columns", lambda draw: _layer_case(draw, 5, 3)),
+        Case("not contiguous", lambda draw: {**_layer_case(draw, 2, 6), "x": draw.transposed(2, 6)}),
+        Case("one column", lambda draw: _layer_case(draw, 4, 1)),
+        Case("an axis more", lambda draw: {**_layer_case(draw, 4, 7), "x": draw.normal(2, 3, 7)}),
+    ],
+    oracle=lambda *inputs: _use_layer(_standardize(_as_buffer), *inputs),
+    use=_use_layer,
+    grads=("x",),
+    mistakes=[
+        Mistake(
+            "plain attributes",
+            "mean and std are plain attributes: they are not saved, and `.to(device)` leaves them behind. `self.register_buffer`.",
+            _lazily(lambda: _standardize(_as_attribute)),
+        ),
+        Mistake(
+            "measured and trained",
+            "mean and std are parameters, so an optimizer would change what was measured. Make them buffers.",
+            _lazily(lambda: _standardize(_as_parameter)),
+        ),
+        Mistake(
+            "not registered",
+            "scale wants a gradient but is a plain tensor. torch registers nn.Parameter only; requires_grad is not enough.",
+            _lazily(lambda: _standardize(_as_buffer, lambda n: torch.ones(n, requires_grad=True))),
+        ),
+        Mistake(
+            "scale of zeros",
+            "scale starts at 0, so the layer gives 0 for everything at first. Ones leave what comes in as it is.",
+            _lazily(lambda: _standardize(_as_buffer, lambda n: torch.nn.Parameter(torch.zeros(n)))),
+        ),
+        Mistake(
+            "shifted before scaled",
+            "The shift is added before the scale is applied, so it is scaled as well.",
+            _lazily(
+                lambda: _standardize(
+                    _as_buffer, forward=lambda s, x: ((x - s.mean) / s.std + s.shift) * s.scale
+                )
+            ),
+        ),
+        Mistake(
+            "multiplied by std",
+            "What has been centered is multiplied by std. Divide by it.",
+            _lazily(
+                lambda: _standardize(
+                    _as_buffer, forward=lambda s, x: (x - s.mean) * s.std * s.scale + s.shift
+                )
+            ),
+        ),
+    ],
+    hints=(
+        "Four tensors, two kinds: measured once (mean, std) and trained (scale, shift).",
+        '`self.register_buffer("mean", mean)` for what is saved but not trained; `nn.Parameter(torch.ones(n))` for what is.',
+        "(x - self.mean) / self.std * self.scale + self.shift",
+    ),
+    passed="Batch norm is this layer with a mean and std that it measures on the way. You write it in week 5.",
+    lint={"delegation": "torch has no such layer; its Module and its registers are what is asked for"},
+)
+
+
+# 04 clinic
+
+
+def _uniform(noise):
+    return (2 * noise - 1) / math.sqrt(noise.shape[1])
+
+
+dead = Fix(
+    id="w03.dead",
+    title="The layer that says nothing",
+    minutes=10,
+    level=2,
+    needs=("w03.linear",),
+    cases=[
+        Case("4 by 3", lambda draw: {"noise": draw.uniform(0, 1, 4, 3)}),
+        Case("2 by 7", lambda draw: {"noise": draw.uniform(0, 1, 2, 7)}),
+        Case("not contiguous", lambda draw: {"noise": draw.uniform(0, 1, 3, 10)[:, ::2]}),
+        Case("one input", lambda draw: {"noise": draw.uniform(0, 1, 5, 1)}),
+        Case("one unit", lambda draw: {"noise": draw.uniform(0, 1, 1, 6)}),
+    ],
+    oracle=_uniform,
+    broken=lambda noise: (noise - 1) / math.sqrt(noise.shape[1]),
+    fault="weights all negative",
+    menu={
+        "weights all negative": "",
+        "weights too small": "A small weight makes a small sum, not a negative one. Look at the signs.",
+        "no bias": "A layer without bias can learn; this one gets no gradient. Print the smallest and the largest weight.",
+    },
+    mistakes=[
+        Mistake(
+            "all positive",
+            "Now all weights are positive. No unit is dead, but every unit adds up all pixels: they are nearly twins.",
+            lambda noise: noise / math.sqrt(noise.shape[1]),
+        ),
+        Mistake(
+            "half the range",
+            "The weights are centered, from -½ to ½ of the bound. Stretch the noise to -1 … 1.",
+            lambda noise: (noise - 0.5) / math.sqrt(noise.shape[1]),
+        ),
+        Mistake(
+            "twice too low",
+            "2 * noise - 2 runs from -2 to 0: still all negative, only larger.",
+            lambda noise: (2 * noise - 2) / math.sqrt(noise.shape[1]),
+        ),
+        Mistake(
+            "bound lost",
+            "The range is -1 to 1 now; the division by the root of the number of inputs got lost.",
+            lambda noise: 2 * noise - 1,
+        ),
+        Mistake(
+            "outputs counted",
+            "The range is made from the number of rows. A unit sums over its inputs: the columns.",
+            lambda noise: (2 * noise - 1) / math.sqrt(noise.shape[0]),
+        ),
+    ],
+    hints=(
+        "What are the smallest and the largest weight? What does a sum of pixels, none of them negative, become with them?",
+        "noise lies in [0, 1), so noise - 1 lies in [-1, 0). You want [-1, 1).",
+        'fault = "weights all negative"; return (2 * noise - 1) / math.sqrt(noise.shape[1])',
+    ),
+    passed="A unit that is 0 for every input has gradient 0 for every weight: no optimizer brings it back to life.",
+    lint={"delegation": "one line of arithmetic; the exercise is to see the signs"},
+)
+
+
+def _scaled(noise):
+    return noise * math.sqrt(2 / noise.shape[1])
+
+
+exploding = Fix(
+    id="w03.exploding",
+    title="The loss that starts too high",
+    minutes=10,
+    level=2,
+    needs=("w03.init", "w03.loss_at_start"),
+    cases=[
+        Case("4 by 3", lambda draw: {"noise": draw.normal(4, 3)}),
+        Case("2 by 9", lambda draw: {"noise": draw.normal(2, 9)}),
+        Case("not contiguous", lambda draw: {"noise": draw.transposed(3, 5)}),
+        Case("one input", lambda draw: {"noise": draw.normal(6, 1)}),
+        Case("one unit", lambda draw: {"noise": draw.normal(1, 8)}),
+    ],
+    oracle=_scaled,
+    broken=lambda noise: noise * math.sqrt(2 / noise.shape[0]),
+    fault="outputs counted for inputs",
+    menu={
+        "outputs counted for inputs": "",
+        "too many layers": "Five layers are few: with the right scale fifty keep their spread, as in notebook 01.",
+        "factor 2 too large": "2 is right for the variance of ReLU layers. It is divided by the wrong thing.",
+    },
+    mistakes=[
+        Mistake(
+            "root lost",
+            "The division is right, but the root got lost: sqrt(2 / n) is the deviation, 2 / n the variance.",
+            lambda noise: noise * 2 / noise.shape[1],
+        ),
+        Mistake(
+            "ReLU forgotten",
+            "1 / n keeps the spread without a bend. The ReLU throws away half of the squares: 2 / n.",
+            lambda noise: noise / math.sqrt(noise.shape[1]),
+        ),
+        Mistake(
+            "both counted",
+            "The mean of inputs and outputs is a compromise between forward and backward, Xavier's. Inputs alone are asked for.",
+            lambda noise: noise * math.sqrt(2 / sum(noise.shape) * 2),
+        ),
+        Mistake(
+            "all entries counted",
+            "The scale is made from all entries of the matrix. One unit sums over one row.",
+            lambda noise: noise * math.sqrt(2 / noise.numel()),
+        ),
+        Mistake(
+            "cut off",
+            "The large weights are cut off; the others have the old scale. Change the scale instead.",
+            lambda noise: (noise * math.sqrt(2 / noise.shape[0])).clamp(-0.5, 0.5),
+        ),
+    ],
+    hints=(
+        "The rule of notebook 01 is std = sqrt(2 / fan_in). What is fan_in for a weight of shape (out, in)?",
+        "A unit is a row of the weight; it sums over the columns. fan_in is the number of columns.",
+        'fault = "outputs counted for inputs"; return noise * math.sqrt(2 / noise.shape[1])',
+    ),
+    passed="For a square weight both numbers agree: a test on (256, 256) would never have found it.",
+    lint={"delegation": "one line of arithmetic; the exercise is to see which axis counts"},
+)
+
+
+def _stack(keep, forward=None, more=None):
+    """A stack of linear layers that keeps its hidden layers in its own way."""
+
+    def straight(net, x):
+        for layer in net.hidden:
+            x = torch.relu(layer(x))
+        return net.out(x)
+
+    class Stack(torch.nn.Module):
+        def __init__(self, sizes):
+            super().__init__()
+            self.hidden = keep([torch.nn.Linear(a, b) for a, b in pairwise(sizes[:-1])])
+            self.out = torch.nn.Linear(sizes[-2], sizes[-1])
+            if more:
+                more(self)
+
+        def forward(self, x):
+            return (forward or straight)(self, x)
+
+    return Stack
+
+
+def _use_stack(stack_class, x, sizes):
+    """Every parameter it owns up to, filled with known numbers, and what comes out then."""
+    torch.manual_seed(0)
+    net = stack_class(sizes)
+    every = [module for module in net.modules() if isinstance(module, torch.nn.Linear)]
+    every += [layer for layer in getattr(net, "hidden", ()) if isinstance(layer, torch.nn.Linear)]
+    with torch.no_grad():
+        for layer in every:
+            layer.weight.copy_(_filled(layer.weight))
+            layer.bias.copy_(_filled(layer.bias))
+    shapes = sorted(tuple(p.shape) for p in net.parameters())
+    saved = sorted(tuple(value.shape) for value in net.state_dict().values())
+    return {"trained": shapes, "saved": saved, "output": net(x)}
+
+
+def _filled(value):
+    """Known numbers of both signs for a shape."""
+    return torch.cos(torch.arange(value.numel()) * 2.4 + value.dim()).reshape(value.shape)
+
+
+def _list_by_hand(net):
+    """What people add when the optimizer complains: a list of parameters, and no more than that."""
+    registered = net.parameters
+    net.parameters = lambda: [*registered(), *(p for layer in net.hidden for p in layer.parameters())]
+
+
+def _last_by_hand(net):
+    net.last = net.hidden[-1]
+
+
+def _without_bend(net, x):
+    for layer in net.hidden:
+        x = layer(x)
+    return net.out(x)
+
+
+def _bent_output(net, x):
+    for layer in [*net.hidden, net.out]:
+        x = torch.relu(layer(x))
+    return x
+
+
+unregistered = Fix(
+    id="w03.unregistered",
+    title="The layers nobody trains",
+    minutes=8,
+    level=2,
+    needs=("w03.module",),
+    cases=[
+        Case("two hidden layers", lambda draw: {"x": draw.normal(4, 3), "sizes": [3, 5, 6, 2]}),
+        Case("three hidden layers", lambda draw: {"x": draw.strided(3, 2), "sizes": [2, 4, 7, 3, 1]}),
+        Case("one hidden layer", lambda draw: {"x": draw.normal(1, 5), "sizes": [5, 3, 4]}),
+        Case("none", lambda draw: {"x": draw.normal(2, 3), "sizes": [3, 2]}, extreme=True),
+    ],
+    oracle=lambda x, sizes: _use_stack(_stack(torch.nn.ModuleList), x, sizes),
+    use=_use_stack,
+    grads=("x",),
+    broken=_lazily(lambda: _stack(list)),
+    fault="layers in a plain list",
+    menu={
+        "layers in a plain list": "",
+        "zero_grad missing": "`zero_grad` is called in every step. Count the parameters that the optimizer was given.",
+        "learning rate too low": "The output layer learns with the same rate. Count the parameters that the optimizer was given.",
+    },
+    mistakes=[
+        Mistake(
+            "parameters by hand",
+            "The optimizer gets all parameters now, but the state dict still lacks the hidden layers: half of it would not be saved.",
+            _lazily(lambda: _stack(list, more=_list_by_hand)),
+        ),
+        Mistake(
+            "last one only",
+            "Only the last hidden layer is registered. Register the list as a whole.",
+            _lazily(lambda: _stack(list, more=lambda net: net.hidden and _last_by_hand(net))),
+        ),
+        Mistake(
+            "bend lost",
+            "All layers are registered now, but the ReLU between them got lost.",
+            _lazily(lambda: _stack(torch.nn.ModuleList, forward=_without_bend)),
+        ),
+        Mistake(
+            "bent output",
+            "All layers are registered now, but the output goes through a ReLU as well.",
+            _lazily(lambda: _stack(torch.nn.ModuleList, forward=_bent_output)),
+        ),
+    ],
+    hints=(
+        "Print `[name for name, _ in net.named_parameters()]`. What did your own Module of notebook 02 look at?",
+        "A list is no Module, so `__setattr__` passes it by. torch has a list that is one: `nn.ModuleList`.",
+        'fault = "layers in a plain list"; self.hidden = nn.ModuleList([...]) with the same layers inside',
+    ),
+    passed="A plain dict is as blind as a list: `nn.ModuleDict`. For bare parameters there is `nn.ParameterList`.",
+    lint={"delegation": "torch's own ModuleList or Sequential is the answer"},
+)
+
+
+def _accept_rate(value):
+    if 0.1 <= value <= 0.5:
+        return None
+    if value <= 0:
+        return "a learning rate is a positive number."
+    return f"{value:g} is {'below' if value < 0.1 else 'above'} what the curve suggests."
+
+
+rate = Measure(
+    id="w03.rate",
+    title="Too low, too high",
+    minutes=10,
+    level=2,
+    needs=("w03.sgd",),
+    accept=_accept_rate,
+    mistakes=[
+        Mistake(
+            "the lowest point",
+            "That is the lowest point, and the edge of the cliff: the next larger steps throw the network off. Stay 3 to 10 times below.",
+            1.15,
+            when=lambda value: 0.5 < value <= 1.6,
+        ),
+        Mistake(
+            "over the cliff",
+            "There the loss rises again: the steps jump over the valley, and the ReLUs die.",
+            3.0,
+            when=lambda value: value > 1.6,
+        ),
+        Mistake(
+            "where nothing happens",
+            "There the curve is still flat, or hardly falls. The network would learn, but your patience would end first.",
+            1e-3,
+            when=lambda value: 0 < value < 0.1,
+        ),
+        Mistake(
+            "the exponent",
+            "That is the exponent: 10 to the power of it is the learning rate.",
+            -1.0,
+            when=lambda value: value < 0,
+        ),
+    ],
+    hints=(
+        "Find the lowest point of the curve, then walk back to the left.",
+        "The lowest point lies near 1. A good learning rate is 3 to 10 times smaller.",
+        "0.3 is on the falling part and a factor of 4 from the edge.",
+    ),
+    passed="The test costs a minute and beats a week of guessing. It holds for this batch size, model and optimizer only.",
+)
+
+
+def _good_sgd(update=None, velocity=None, per_parameter=True, skip=0):
+    """SGD over torch tensors, with a place for each planted bug."""
+    velocity = velocity or (lambda old, g, before, momentum: momentum * old + g)
+
+    class SGD:
+        def __init__(self, parameters, lr, momentum=0.0, weight_decay=0.0):
+            self.parameters = list(parameters)
+            self.lr, self.momentum, self.weight_decay = lr, momentum, weight_decay
+            self.v, self.before = {}, {}
+
+        def step(self):
+            for i, p in enumerate(self.parameters[: len(self.parameters) - skip]):
+                key = i if per_parameter else "all"
+                g = (update or _decayed)(p, self.weight_decay)
+                old = self.v.get(key, 0.0)
+                if torch.is_tensor(old) and old.shape != g.shape:
+                    old = 0.0
+                self.v[key] = velocity(old, g, self.before.get(i, 0.0), self.momentum)
+                self.before[i] = g.clone()
+                p.data -= self.lr * self.v[key]
+
+        def zero_grad(self):
+            for p in self.parameters:
+                p.grad = None
+
+    return SGD
+
+
+def _decayed(p, weight_decay):
+    return p.grad + weight_decay * p.data
+
+
+def _decayed_in_place(p, weight_decay):
+    p.grad += weight_decay * p.data
+    return p.grad
+
+
+class _UnrolledSGD:
+    """The same walk from the other end: all gradients are kept, and each velocity is summed up anew."""
+
+    def __init__(self, parameters, lr, momentum=0.0, weight_decay=0.0):
+        self.parameters = list(parameters)
+        self.lr, self.momentum, self.weight_decay = lr, momentum, weight_decay
+        self.seen = [[] for _ in self.parameters]
+
+    def step(self):
+        for p, seen in zip(self.parameters, self.seen, strict=True):
+            seen.insert(0, _decayed(p, self.weight_decay))
+            p.data = p.data - self.lr * sum(self.momentum**age * g for age, g in enumerate(seen))
+
+
+def _number(value, grad):
+    p = torch.tensor([value])
+    p.grad = torch.tensor([grad])
+    return p
+
+
+def _walked(optimizer_class, steps, grad=2.0, **options):
+    """Where one number gets from 1 in some steps with a constant gradient."""
+    p = _number(1.0, grad)
+    optimizer = optimizer_class([p], lr=0.1, **options)
+    for _ in range(steps):
+        p.grad = torch.tensor([grad])
+        optimizer.step()
+    return p.item()
+
+
+def _near(a, b):
+    return abs(a - b) < 1e-5
+
+
+def _test_one_step(optimizer_class):
+    assert _near(_walked(optimizer_class, 1), 0.8)
+
+
+def _test_moves(optimizer_class):
+    assert _walked(optimizer_class, 3, momentum=0.5, weight_decay=0.1) != 1.0
+
+
+def _test_two_steps(optimizer_class):
+    assert _near(_walked(optimizer_class, 2, momentum=0.5), 0.5)
+    assert _near(_walked(optimizer_class, 1, weight_decay=0.5), 0.75)
+
+
+def _test_no_first_step(optimizer_class):
+    assert _near(_walked(optimizer_class, 1, momentum=0.5), 0.9)
+
+
+def _test_numbers(optimizer_class):
+    assert _near(_walked(optimizer_class, 3, momentum=0.5), 0.15)
+    assert _near(_walked(optimizer_class, 1, weight_decay=0.5), 0.75)
+
+
+test_sgd = WriteTest(
+    id="w03.test_sgd",
+    title="Write the test",
+    minutes=15,
+    level=3,
+    needs=("w03.sgd",),
+    good=[_good_sgd(), _UnrolledSGD],
+    bugs={
+        "uphill": (
+            "it walks uphill.",
+            _good_sgd(velocity=lambda old, g, before, momentum: momentum * old - g),
+        ),
+        "no momentum": (
+            "it takes no notice of momentum.",
+            _good_sgd(velocity=lambda old, g, before, momentum: g),
+        ),
+        "averaged": (
+            "with momentum, the first step is already too short: the gradient is scaled by 1 - momentum.",
+            _good_sgd(velocity=lambda old, g, before, momentum: momentum * old + (1 - momentum) * g),
+        ),
+        "short memory": (
+            "it remembers the last gradient only, not the velocity: the first two steps are right.",
+            _good_sgd(velocity=lambda old, g, before, momentum: g + momentum * before),
+        ),
+        "decay sign": (
+            "weight decay pushes the weights away from 0.",
+            _good_sgd(update=lambda p, decay: p.grad - decay * p.data),
+        ),
+        "shared": (
+            "all parameters of the same shape share one velocity.",
+            _good_sgd(per_parameter=False),
+        ),
+        "last one": ("the last parameter never moves.", _good_sgd(skip=1)),
+        "in place": (
+            "it writes the weight decay into the gradient itself.",
+            _good_sgd(update=_decayed_in_place),
+        ),
+    },
+    mistakes=[
+        Mistake(
+            "it moves",
+            "The test asks whether the parameter moves at all. Most bugs move it, to the wrong place: compare with a number.",
+            _test_moves,
+        ),
+        Mistake(
+            "one plain step",
+            "One step without momentum and decay is tested. Nearly every bug of an optimizer shows later than that.",
+            _test_one_step,
+        ),
+        Mistake(
+            "two steps",
+            "Two steps with momentum are right for an optimizer that remembers one gradient. Take a third.",
+            _test_two_steps,
+        ),
+        Mistake(
+            "averaged",
+            "The test wants the first step scaled by 1 - momentum. In torch's convention v = momentum * v + g, so the first v is g.",
+            _test_no_first_step,
+        ),
+        Mistake(
+            "one parameter",
+            "The numbers are tested well, for one parameter. Not tested: two parameters with different gradients, and whether grad stays as it was.",
+            _test_numbers,
+        ),
+    ],
+    hints=(
+        "Work out three steps by hand: p = 1, g = 2 each time, lr = 0.1, momentum = 0.5. Then p = 0.8, 0.5, 0.15.",
+        "Then weight decay alone, one step. Then two parameters of the same shape with different gradients and momentum, two steps.",
+        "before = p.grad.clone(); optimizer.step(); assert torch.equal(p.grad, before)",
+    ),
+    passed="A test of an optimizer needs three steps, two parameters, and one look at what should not have changed.",
 )
