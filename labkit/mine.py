@@ -1,14 +1,16 @@
 """Your own answers, carried forward: `engine = labkit.mine.notebook(2, 2)`, then `engine.Tensor`.
 
-A notebook's answers are made again from your file in weeks/, one exercise after another. Each is judged as
-its check would judge it; one that does not pass is replaced by the reference, so that a missing piece never
-blocks a later week. The object says which parts are yours.
+A notebook's answers are made again from your saved file in weeks/, one exercise after another. Each is
+judged as its check would judge it; one that does not pass is replaced by the reference, so that a missing
+piece never blocks a later week. The object says which parts are yours. Only code counts as a part:
+predictions and measurements build nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from labkit.book import course
 from labkit.book.merge import Problem, graded_copy, read_learner
 from labkit.book.notebook import labkit_of, learner_notebook
 from labkit.book.percent import Lesson
+from labkit.exercises.declare import Implement
 from labkit.grade import answers
 from labkit.grade.judge import judge
 
@@ -56,19 +59,33 @@ def notebook(week: int, number: int) -> Notebook:
     lesson = course.read_lesson(root, found[0])
     written = _written(root / "weeks" / found[0].parent.name / f"{found[0].stem}.ipynb", lesson)
     space: dict[str, Any] = {"__name__": "__main__"}
-    yours: list[str] = []
+    yours, reference, done = list[str](), list[str](), set[str]()
     for source in answers.of_lesson(lesson):
-        _run_setup(source, space)
-        if source.id in written and _passes(source, space, written[source.id]):
+        for cell in source.before:
+            if cell.role == "setup" and cell.id not in done:
+                answers.run_code(cell.source, space, f"<{cell.id}>")
+                done.add(cell.id)
+        is_code = isinstance(
+            exercises.get(source.id), Implement
+        )  # predictions and measurements build nothing
+        if is_code and source.id in written and _passes(source, space, written[source.id]):
             yours.append(source.id)
         else:
             answers.run_code(source.solution, space, f"<{source.cells[0].id}>")
-    rest = [source.id for source in answers.of_lesson(lesson) if source.id not in yours]
-    return Notebook(f"Week {week}, notebook {number:02d}", space, yours, rest)
+            reference += [source.id] if is_code else []
+    return Notebook(f"Week {week}, notebook {number:02d}", space, yours, reference)
 
 
-def _written(path: Path, lesson: Lesson) -> dict[str, str]:
-    """What the learner wrote, by exercise; helper cells of their own come in front of the answer below."""
+@dataclass
+class Written:
+    """What a learner wrote for one exercise: the cells of the answer, and helper cells of their own above."""
+
+    answer: str = ""
+    helpers: list[str] = field(default_factory=list)
+
+
+def _written(path: Path, lesson: Lesson) -> dict[str, Written]:
+    """The answers in a learner's file that differ from the stub, by exercise."""
     if os.environ.get("LABKIT_LANE") in ("build", "solutions"):
         return {}  # solution notebooks run on the reference, whatever stands in weeks/
     learner = read_learner(path)
@@ -76,30 +93,35 @@ def _written(path: Path, lesson: Lesson) -> dict[str, str]:
         return {}
     release = learner_notebook(lesson, __version__)
     stubs = {cell["id"]: cell["source"] for cell in release["cells"]}
-    found: dict[str, str] = {}
+    found: dict[str, Written] = {}
     helpers: list[str] = []
     for cell in graded_copy(release, learner)["cells"]:
         role = labkit_of(cell).get("role", "helper")
         if role == "helper" and cell["cell_type"] == "code":
             helpers.append(cell["source"])
         if role == "exercise" and cell["source"] != stubs.get(cell["id"]):
-            ex = labkit_of(cell)["ex"]
-            found[ex] = "\n\n".join([*filter(None, [found.get(ex)]), *helpers, cell["source"]])
+            mine = found.setdefault(labkit_of(cell)["ex"], Written())
+            mine.answer = "\n\n\n".join(filter(None, [mine.answer, cell["source"]]))
+            mine.helpers += helpers
             helpers = []
     return found
 
 
-def _run_setup(source: answers.Source, space: dict[str, Any]) -> None:
-    for cell in source.before:
-        if cell.role == "setup":
-            answers.run_code(cell.source, space, f"<{cell.id}>")
+def _passes(source: answers.Source, space: dict[str, Any], written: Written) -> bool:
+    """Whether the learner's cells run and the check passes; names that were there before survive a failure.
 
-
-def _passes(source: answers.Source, space: dict[str, Any], code: str) -> bool:
-    """Whether the learner's cell runs and its check passes. Prints of the learner's are not repeated."""
-    try:
-        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-            answer, extra = answers.finish(source, space, code)
-            return judge(exercises.get(source.id), answer, **extra).passed
-    except Exception:
-        return False
+    What the learner prints is not repeated. A helper cell that fails may still have defined what is needed.
+    """
+    before = dict(space)
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        for number, code in enumerate(written.helpers):
+            with contextlib.suppress(Exception, SystemExit):
+                answers.run_code(code, space, f"<{source.cells[0].id}-helper-{number}>")
+        try:
+            answer, extra = answers.finish(source, space, written.answer)
+            passed = judge(exercises.get(source.id), answer, **extra).passed
+        except (Exception, SystemExit):
+            passed = False
+    if not passed:
+        space.update(before)
+    return passed

@@ -16,25 +16,29 @@ from labkit.exercises.declare import (
     Rules,
     WriteTest,
 )
-from labkit.lazy import F, torch
+from labkit.lazy import torch
 
 # torch under every name that would do the work of this week, for answers made of plain numbers and arrays
 _NO_TORCH = ("tensor", "as_tensor", "from_numpy", "requires_grad", "grad", "backward", "jacobian", "vjp")
 
 
 class _Formula:
-    """A function that prints as its text: _Formula("a = x * y; a + 1")(x=2.0, y=3.0) is 7.0."""
+    """A function that prints as its text: _Formula("a = x * y; a + 1")(2.0, 3.0) is 7.0."""
 
-    def __init__(self, text):
-        self.text = text
+    def __init__(self, text, names="xy"):
+        self.text, self.names = text, names
 
-    def __call__(self, *values, **names):
-        names |= dict(zip("xy", values, strict=False))
+    def __call__(self, *values):
+        space = dict(zip(self.names, values, strict=False))
         *steps, last = self.text.split("; ")
         for step in steps:
             name, right = step.split(" = ")
-            names[name] = eval(right, {}, names)  # the texts are those of this file
-        return eval(last, {}, names)
+            space[name] = self._evaluate(right, space)
+        return self._evaluate(last, space)
+
+    def _evaluate(self, text, space):
+        # compiled as a part of this file, so that an error is not taken for a line of the learner's
+        return eval(compile(text, __file__, "eval"), {}, space)
 
     def __repr__(self):
         return self.text
@@ -335,24 +339,24 @@ def _backward(root, order=_order, seed=1.0, overwrite=False, keep_inner=False):
             parent.grad = slope * node.grad + (0.0 if overwrite else parent.grad)
 
 
-def _slopes(formula, **numbers):
+def _slopes(formula, x, y):
     """The value of a formula and its slope by each input, from torch in float64."""
-    inputs = {name: torch.tensor(x, dtype=torch.float64, requires_grad=True) for name, x in numbers.items()}
-    out = formula(**inputs)
-    grads = torch.autograd.grad(out, list(inputs.values()), allow_unused=True)
-    slopes = [0.0 if g is None else float(g) for g in grads]
-    return {"data": float(out), **{f"slope by {name}": s for name, s in zip(inputs, slopes, strict=True)}}
+    inputs = [torch.tensor(number, dtype=torch.float64, requires_grad=True) for number in (x, y)]
+    out = formula(*inputs)
+    by_x, by_y = torch.autograd.grad(out, inputs, allow_unused=True)
+    return {
+        "data": out.item(),
+        "slope by x": 0.0 if by_x is None else by_x.item(),
+        "slope by y": 0.0 if by_y is None else by_y.item(),
+    }
 
 
 def _use_value(Value, formula, x, y):
     """Compute with the learner's class; walk its parents and local derivatives to find the slopes."""
     x, y = Value(x), Value(y)
-    out = formula(x=x, y=y)
-    slopes = {}
+    out = formula(x, y)
     _backward(out)
-    for name, node in {"x": x, "y": y}.items():
-        slopes[f"slope by {name}"] = float(node.grad)
-    return {"data": out.data, **slopes}
+    return {"data": out.data, "slope by x": float(x.grad), "slope by y": float(y.grad)}
 
 
 def _wrong_value(**members):
@@ -408,7 +412,7 @@ value = Implement(
         _value_case("1 / y"),
     ],
     use=_use_value,
-    oracle=lambda formula, x, y: _slopes(formula, x=x, y=y),
+    oracle=_slopes,
     delegate=_TorchValue,
     rules=Rules(forbids=("tensor", "as_tensor", "from_numpy")),
     mistakes=[
@@ -441,7 +445,7 @@ value = Implement(
         ),
         Mistake(
             "plain numbers refused",
-            "`x + 1.5` mixes a Value and a number: wrap the number, as `apply` does for you.",
+            "`y - 4` mixes a Value and a number, and a number has no `.data`: let `apply` take care of it.",
             _wrong_value(__sub__=lambda self, other: self + -other.data),
         ),
     ],
@@ -457,14 +461,13 @@ value = Implement(
 def _use_diamond(backward, formula, x, y):
     """Build a graph with the reference engine; the answer fills in the gradients."""
     x, y = _Value(x), _Value(y)
-    out = formula(x=x, y=y)
-    backward(out)
-    return {"x": float(x.grad), "y": float(y.grad)}
+    backward(formula(x, y))
+    return {"x.grad": float(x.grad), "y.grad": float(y.grad)}
 
 
 def _diamond_truth(formula, x, y):
-    found = _slopes(formula, x=x, y=y)
-    return {"x": found["slope by x"], "y": found["slope by y"]}
+    found = _slopes(formula, x, y)
+    return {"x.grad": found["slope by x"], "y.grad": found["slope by y"]}
 
 
 def _diamond(node, arriving=1.0, add=True, send=None):
@@ -684,27 +687,28 @@ topological = Implement(
 )
 
 
-def _use_backward(backward, formula, x, y, times):
+def _use_backward(backward, formula, x, y, graphs, calls):
     x, y = _Value(x), _Value(y)
-    for _ in range(times[1]):
-        out = formula(x=x, y=y)
-        for _ in range(times[0]):
+    for _ in range(graphs):
+        out = formula(x, y)
+        for _ in range(calls):
             backward(out)
-    return {"x": float(x.grad), "y": float(y.grad)}
+    return {"x.grad": float(x.grad), "y.grad": float(y.grad)}
 
 
-def _backward_truth(formula, x, y, times):
+def _backward_truth(formula, x, y, graphs, calls):
     x, y = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (x, y))
-    for _ in range(times[1]):
-        out = formula(x=x, y=y)
-        for _ in range(times[0]):
+    for _ in range(graphs):
+        out = formula(x, y)
+        for _ in range(calls):
             out.backward(retain_graph=True)
-    return {"x": float(x.grad), "y": float(y.grad)}
+    return {"x.grad": x.grad.item(), "y.grad": y.grad.item()}
 
 
-def _one_and_one(text, x, y, times=(1, 1)):
-    """`times`: how often backward is called on each graph, and how many graphs are made."""
-    return lambda draw: {"formula": _Formula(text), "x": x, "y": y, "times": times}
+def _backward_case(name, text, x, y, graphs=1, calls=1):
+    """`graphs`: how often the formula is computed anew; `calls`: how often backward is called on each."""
+    inputs = {"formula": _Formula(text), "x": x, "y": y, "graphs": graphs, "calls": calls}
+    return Case(name, lambda draw: inputs)
 
 
 backward = Implement(
@@ -715,12 +719,12 @@ backward = Implement(
     needs=("w02.topological",),
     engine="python",
     cases=[
-        Case("a product", _one_and_one("x * y", 2.0, -3.5)),
-        Case("used twice", _one_and_one("x * x + y", 1.5, 2.0)),
-        Case("a diamond", _one_and_one("a = x * y; a * 2 + a", 2.0, -3.5)),
-        Case("a long and a short way", _one_and_one("a = x / y; a.tanh().exp() * a", 0.7, 1.25)),
-        Case("two graphs", _one_and_one("x * y + x", 2.0, -3.5, (1, 2))),
-        Case("twice on one graph", _one_and_one("(x * y + 1).tanh() * y", 0.5, 0.3, (2, 1))),
+        _backward_case("a product", "x * y", 2.0, -3.5),
+        _backward_case("used twice", "x * x + y", 1.5, 2.0),
+        _backward_case("a diamond", "a = x * y; a * 2 + a", 2.0, -3.5),
+        _backward_case("a long and a short way", "a = x / y; a.tanh().exp() * a", 0.7, 1.25),
+        _backward_case("two graphs", "x * y + x", 2.0, -3.5, graphs=2),
+        _backward_case("twice on one graph", "(x * y + 1).tanh() * y", 0.5, 0.3, calls=2),
     ],
     use=_use_backward,
     oracle=_backward_truth,
@@ -1590,26 +1594,30 @@ class _TorchTensor:
     __rmul__ = __mul__
 
 
-def _use_tape(Tensor, formula, arrays, times):
-    inputs = {name: Tensor(array) for name, array in arrays.items()}
-    out = formula(**inputs)
-    for _ in range(times):
+def _use_tape(Tensor, formula, calls, *arrays):
+    inputs = [Tensor(array) for array in arrays]
+    out = formula(*inputs)
+    for _ in range(calls):
         out.backward()
-    grads = {f"gradient of {name}": x.grad for name, x in inputs.items()}
+    grads = {f"{name}.grad": x.grad for name, x in zip(formula.names, inputs, strict=True)}
     return {"value": out.data, "parents of the result": len(getattr(out, "parents", ())), **grads}
 
 
-def _tape_truth(formula, arrays, times):
-    inputs = {name: array.clone().requires_grad_() for name, array in arrays.items()}
-    out = formula(**inputs)
-    for _ in range(times):
+def _tape_truth(formula, calls, *arrays):
+    inputs = [array.clone().requires_grad_() for array in arrays]
+    out = formula(*inputs)
+    for _ in range(calls):
         out.backward(retain_graph=True)
-    grads = {f"gradient of {name}": x.grad for name, x in inputs.items()}
+    grads = {f"{name}.grad": x.grad for name, x in zip(formula.names, inputs, strict=True)}
     return {"value": out.detach(), "parents of the result": len(out.grad_fn.next_functions), **grads}
 
 
-def _tape_case(name, text, make, times=1, **more):
-    return Case(name, lambda draw: {"formula": _Formula(text), "arrays": make(draw), "times": times}, **more)
+def _tape_case(name, text, make, calls=1, **more):
+    def inputs(draw):
+        arrays = make(draw)
+        return {"formula": _Formula(text, "".join(arrays)), "calls": calls, **arrays}
+
+    return Case(name, inputs, **more)
 
 
 tape = Implement(
@@ -1636,7 +1644,7 @@ tape = Implement(
         _tape_case("plain numbers", "(2 * x + 1.5).sum()", lambda draw: {"x": draw.normal(2, 3)}),
         _tape_case("with an axis", "(x * x).logsumexp(1).sum()", lambda draw: {"x": draw.transposed(2, 3)}),
         _tape_case(
-            "backward twice", "a = x * x; (a * x).sum()", lambda draw: {"x": draw.normal(3, 2)}, times=2
+            "backward twice", "a = x * x; (a * x).sum()", lambda draw: {"x": draw.normal(3, 2)}, calls=2
         ),
     ],
     use=_use_tape,
@@ -1763,6 +1771,14 @@ def _gradcheck_in_place(op, x, g, eps, tolerance):
     return wrong
 
 
+def _use_gradcheck(gradcheck, op, x, g, eps, tolerance):
+    """The places as one line of text."""
+    found = gradcheck(op, x, g, eps, tolerance)
+    if found is None:
+        return None
+    return {"wrong places": ", ".join(str(tuple(int(i) for i in place)) for place in found) or "none"}
+
+
 def _check_case(name, op, make, eps=1e-5, tolerance=1e-4, **more):
     def inputs(draw):
         x = make(draw)
@@ -1800,7 +1816,8 @@ gradcheck = Implement(
             extreme=True,
         ),
     ],
-    oracle=_gradcheck,
+    use=_use_gradcheck,
+    oracle=lambda *inputs: _use_gradcheck(_gradcheck, *inputs),
     reference="central differences",
     memory="any",
     mistakes=[
@@ -1845,4 +1862,674 @@ gradcheck = Implement(
         "for index in np.ndindex(x.shape): step = np.zeros_like(x); step[index] = eps; ... if not abs(...) <= tolerance",
     ),
     passed="torch.autograd.gradcheck does the same, and warns you if the input is not float64.",
+)
+
+
+# 03 in PyTorch
+
+
+def _sigmoid_function(backward, forward=None):
+    """A class with `apply`, as torch.autograd.Function has it; made when it is used, since torch comes late."""
+
+    def apply(x, scale):
+        class Sigmoid(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, scale):
+                y = 1 / (1 + torch.exp(-scale * x)) if forward is None else forward(x, scale)
+                ctx.save_for_backward(x, y)
+                ctx.scale = scale
+                return y
+
+            @staticmethod
+            def backward(ctx, g):
+                x, y = ctx.saved_tensors
+                return backward(g, x, y, ctx.scale)
+
+        return Sigmoid.apply(x, scale)
+
+    return type("Sigmoid", (), {"apply": staticmethod(apply)})
+
+
+def _right_sigmoid(g, x, y, scale):
+    return g * scale * y * (1 - y), None
+
+
+function = Implement(
+    id="w02.function",
+    title="Your own Function",
+    minutes=10,
+    level=2,
+    needs=("w02.local",),
+    cases=[
+        Case("scale 2", lambda draw: {"x": draw.normal(3, 4), "scale": 2.0}),
+        Case("a negative scale", lambda draw: {"x": draw.normal(2, 3), "scale": -0.5}),
+        Case("not contiguous", lambda draw: {"x": draw.transposed(4, 2), "scale": 1.5}),
+        Case("one row", lambda draw: {"x": draw.normal(1, 5), "scale": 0.7}),
+        Case(
+            "far out",
+            lambda draw: {"x": np.array([-1e4, -50.0, 0.0, 50.0, 1e4], dtype=np.float32), "scale": 3.0},
+            extreme=True,
+        ),
+    ],
+    use=lambda Sigmoid, x, scale: Sigmoid.apply(x, scale),
+    oracle=lambda x, scale: torch.sigmoid(scale * x),
+    grads=("x",),
+    delegate=_sigmoid_function(_right_sigmoid, lambda x, scale: torch.sigmoid(scale * x)),
+    rules=Rules(forbids=("sigmoid", "tanh", "logsigmoid", "expit", "softmax", "grad")),
+    mistakes=[
+        Mistake(
+            "one gradient",
+            "backward returns one gradient per input of forward, and scale is an input: return None for it.",
+            _sigmoid_function(lambda g, x, y, scale: g * scale * y * (1 - y)),
+        ),
+        Mistake(
+            "g forgotten",
+            "This is the local derivative: multiply it by g, the gradient of the result.",
+            _sigmoid_function(lambda g, x, y, scale: (scale * y * (1 - y), None)),
+        ),
+        Mistake(
+            "scale forgotten",
+            "The slope of scale * x by x is missing: the chain rule multiplies by scale.",
+            _sigmoid_function(lambda g, x, y, scale: (g * y * (1 - y), None)),
+        ),
+        Mistake(
+            "x for y",
+            "The slope is y * (1 - y), with y the result, and here x stands for it: which one did you save?",
+            _sigmoid_function(lambda g, x, y, scale: (g * scale * x * (1 - x), None)),
+        ),
+        Mistake(
+            "scale outside",
+            "The result is scaled; scale belongs inside, to x.",
+            _sigmoid_function(
+                lambda g, x, y, scale: (g * y * (1 - y / scale), None),
+                lambda x, scale: scale * torch.sigmoid(x),
+            ),
+        ),
+    ],
+    hints=(
+        "Save the result y in forward: with it the slope is scale * y * (1 - y), and no exp is computed again.",
+        "ctx.save_for_backward(y) keeps tensors, ctx.scale = scale keeps anything else. Two inputs, two gradients.",
+        "(y,) = ctx.saved_tensors; return g * ctx.scale * y * (1 - y), None",
+    ),
+    passed="Saving y instead of x makes backward cheaper: no exponential is computed twice.",
+)
+
+
+def _kept_bytes(run):
+    """The bytes that torch keeps for backward, each storage once."""
+
+    def truth():
+        kept = {}
+
+        def note(tensor):
+            kept[tensor.data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            run(torch.ones(1000, requires_grad=True))
+        return sum(kept.values())
+
+    return truth
+
+
+kept = Predict(
+    id="w02.kept",
+    title="What the graph keeps",
+    minutes=8,
+    level=2,
+    needs=("w02.function",),
+    items={
+        "a": Item("x + 1", _kept_bytes(lambda x: x + 1)),
+        "b": Item("x * 3", _kept_bytes(lambda x: x * 3)),
+        "c": Item("x.exp()", _kept_bytes(lambda x: x.exp())),
+        "d": Item("x * x", _kept_bytes(lambda x: x * x)),
+        "e": Item("x.exp().sin()", _kept_bytes(lambda x: x.exp().sin())),
+        "f": Item("x.sin().exp()", _kept_bytes(lambda x: x.sin().exp())),
+        "g": Item("x.sum()", _kept_bytes(lambda x: x.sum())),
+        "h": Item("x.detach().exp()", _kept_bytes(lambda x: x.detach().exp())),
+    },
+    mistakes=[
+        Mistake("sum keeps x", "a: the slope of x + 1 is 1, whatever x is: nothing is kept.", {"a": 4000}),
+        Mistake(
+            "constant factor keeps x", "b: the slope is 3, a plain number. x is not needed.", {"b": 4000}
+        ),
+        Mistake("exp keeps nothing", "c: the slope of exp is exp(x): the result is kept.", {"c": 0}),
+        Mistake("exp keeps both", "c: the result is enough; x is not needed any more.", {"c": 8000}),
+        Mistake("both factors", "d: both factors are kept, but they are the same 4,000 bytes.", {"d": 8000}),
+        Mistake(
+            "counted twice",
+            "e: exp keeps its result and sin keeps its input, and that is one and the same tensor.",
+            {"e": 8000},
+        ),
+        Mistake(
+            "counted once",
+            "f: sin keeps its input x, exp keeps its result: two different tensors.",
+            {"f": 4000},
+        ),
+        Mistake(
+            "three",
+            "f: the result of sin is needed by nobody: sin wants x, exp its own result.",
+            {"f": 12000},
+        ),
+        Mistake("reduction keeps", "g: every element has the slope 1: only the shape is kept.", {"g": 4000}),
+        Mistake(
+            "detached keeps",
+            "h: detach has no history, so nothing is recorded and nothing kept.",
+            {"h": 4000},
+        ),
+    ],
+    hints=(
+        "Write down the slope of each operation. Which tensor stands in it?",
+        "exp: its result. sin: its input. A product: the other factor. A sum or a constant factor: nothing.",
+        "Four of them keep nothing; one keeps 8,000 bytes.",
+    ),
+    passed="Activations kept for backward are most of the memory of training; week 10 trades them for time.",
+)
+
+
+# 04 clinic
+
+
+def _gradients_through_numpy(x, y, w1, w2):
+    w1, w2 = w1.clone().requires_grad_(), w2.clone().requires_grad_()
+    hidden = torch.from_numpy(np.maximum((x @ w1).detach().numpy(), 0))
+    loss = ((hidden @ w2 - y) ** 2).mean()
+    loss.backward()
+    return w1.grad, w2.grad
+
+
+def _two_layers(x, y, w1, w2, activation=None, reduce=None, first=None):
+    """The gradients of a loss of two layers, with a switch for each way to get them wrong."""
+    w1, w2 = w1.clone().requires_grad_(), w2.clone().requires_grad_()
+    hidden = (activation or torch.relu)(x @ w1)
+    squares = (hidden @ w2 - y) ** 2
+    (reduce or torch.mean)(squares).backward()
+    return w1.grad if first is None else first(w1), w2.grad
+
+
+def _layer_inputs(n, features, hidden, transposed=False):
+    def make(draw):
+        x = draw.transposed(n, features) if transposed else draw.normal(n, features)
+        return {"x": x, "y": draw.normal(n), "w1": draw.normal(features, hidden), "w2": draw.normal(hidden)}
+
+    return make
+
+
+none = Fix(
+    id="w02.none",
+    title="The layer that never learns",
+    minutes=8,
+    level=2,
+    needs=("w02.accumulate",),
+    cases=[
+        Case("five examples", _layer_inputs(5, 3, 4)),
+        Case("two examples", _layer_inputs(2, 4, 3)),
+        Case("not contiguous", _layer_inputs(4, 3, 2, transposed=True)),
+        Case("one feature", _layer_inputs(6, 1, 5)),
+    ],
+    oracle=_two_layers,
+    broken=_gradients_through_numpy,
+    fault="NumPy leaves the graph",
+    menu={
+        "NumPy leaves the graph": "",
+        "w1 is not a leaf": "`w1.clone().requires_grad_()` is one: it has no history, and asks for gradients. Print w1.is_leaf.",
+        "relu has no slope": "relu has the slope 1 where its input is positive; a slope of 0 everywhere would give zeros, not None.",
+        "backward is called too early": "backward is called once the loss is complete. w2 gets its gradient.",
+    },
+    mistakes=[
+        Mistake(
+            "zeros for None",
+            "None is covered up with zeros: the layer still learns nothing, and now nobody sees it.",
+            lambda x, y, w1, w2: _two_layers(x, y, w1, w2, first=torch.zeros_like),
+        ),
+        Mistake(
+            "no relu",
+            "The gradients arrive, but the relu is gone: two layers without it are one.",
+            lambda x, y, w1, w2: _two_layers(x, y, w1, w2, activation=lambda h: h),
+        ),
+        Mistake(
+            "absolute",
+            "abs is not relu: negative values become 0, not positive.",
+            lambda x, y, w1, w2: _two_layers(x, y, w1, w2, activation=torch.abs),
+        ),
+        Mistake(
+            "sum",
+            "The loss is now a sum; the mean was right.",
+            lambda x, y, w1, w2: _two_layers(x, y, w1, w2, reduce=torch.sum),
+        ),
+    ],
+    hints=(
+        "Which tensor in between has requires_grad=False? Print it for each line.",
+        "`.detach().numpy()` cuts the tape, and torch.from_numpy starts a new one. torch has its own maximum with 0.",
+        'fault = "NumPy leaves the graph"; hidden = torch.relu(x @ w1)',
+    ),
+    passed="After a first step, print which parameters have grad None: one line that finds this fault in any model.",
+    lint={"delegation": "torch's relu is the mend; the exercise is to see where the graph is cut"},
+)
+
+
+def _shares_in_place(x):
+    y = torch.exp(x)
+    y /= y.sum(dim=1, keepdim=True)
+    return y
+
+
+def _shares_behind_the_back(x):
+    y = torch.exp(x)
+    y.data /= y.data.sum(dim=1, keepdim=True)
+    return y
+
+
+def _shares_without_grad(x):
+    with torch.no_grad():
+        return _shares_in_place(x)
+
+
+def _shares_exp_in_place(x):
+    y = x.exp_()
+    return y / y.sum(dim=1, keepdim=True)
+
+
+in_place = Fix(
+    id="w02.in_place",
+    title="Overwritten",
+    minutes=8,
+    level=2,
+    needs=("w02.kept",),
+    cases=[
+        Case("3 by 4", lambda draw: {"x": draw.normal(3, 4)}),
+        Case("2 by 5", lambda draw: {"x": draw.normal(2, 5)}),
+        Case("transposed", lambda draw: {"x": draw.transposed(4, 3)}),
+        Case("one row", lambda draw: {"x": draw.normal(1, 7)}),
+    ],
+    oracle=lambda x: torch.softmax(x, dim=1),
+    grads=("x",),
+    rules=Rules(forbids=("softmax", "log_softmax", "logsumexp", "Softmax")),
+    broken=_shares_in_place,
+    fault="/= overwrites what exp kept",
+    menu={
+        "/= overwrites what exp kept": "",
+        "sum has no gradient": "sum has one: every term has the slope 1.",
+        "x must not require a gradient": "x asks for a gradient, and should get one; that is the point.",
+        "the graph was used twice": "backward was called once. The message for a second call says so in other words.",
+    },
+    mistakes=[
+        Mistake(
+            "behind the back",
+            "`.data` or `.detach()` hides the division from torch: no error any more, and a wrong gradient instead. Worse than before.",
+            _shares_behind_the_back,
+        ),
+        Mistake(
+            "no_grad",
+            "Under no_grad there is nothing to overwrite, because nothing is recorded: no gradient reaches x.",
+            _shares_without_grad,
+        ),
+        Mistake(
+            "wrong axis",
+            "The shares of each column add up to 1 now; the rows should.",
+            lambda x: torch.exp(x) / torch.exp(x).sum(dim=0, keepdim=True),
+        ),
+        Mistake(
+            "exp in place",
+            "`exp_` writes over x itself, which belongs to the caller.",
+            _shares_exp_in_place,
+        ),
+    ],
+    hints=(
+        "The message says that `output 0 of Exp` was changed after it was made. Which line changes the output of exp?",
+        "exp keeps its result for backward, and `/=` writes over it. `/` makes a new tensor.",
+        'fault = "/= overwrites what exp kept"; return y / y.sum(dim=1, keepdim=True)',
+    ),
+    passed="torch counts the writes to every tensor (`y._version`) and compares before it uses what it kept.",
+)
+
+
+def _graph_nodes(value):
+    """How many nodes of the graph a value keeps alive."""
+    start = getattr(value, "grad_fn", None)
+    seen, waiting = set(), [start] if start is not None else []
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            waiting += [parent for parent, _ in node.next_functions if parent is not None]
+    return len(seen)
+
+
+def _evaluate_logged(batches, w):
+    return [((x @ w - y) ** 2).mean() for x, y in batches]
+
+
+def _evaluate(batches, w):
+    return [loss.item() for loss in _evaluate_logged(batches, w)]
+
+
+def _evaluate_frozen(batches, w):
+    w.requires_grad_(False)
+    return _evaluate_logged(batches, w)
+
+
+def _use_evaluate(evaluate, batches, w):
+    w.requires_grad_(True)
+    log = list(evaluate(batches, w))
+    numbers = [value.detach() if hasattr(value, "detach") else value for value in log]
+    return {
+        "losses": torch.tensor([float(value) for value in numbers]),
+        "nodes kept": sum(_graph_nodes(value) for value in log),
+        "w still learns": w.requires_grad,
+    }
+
+
+def _batches(sizes, features, turned=False):
+    def make(draw):
+        pairs = [
+            (draw.transposed(n, features) if turned else draw.normal(n, features), draw.normal(n))
+            for n in sizes
+        ]
+        return {"batches": pairs, "w": draw.normal(features)}
+
+    return make
+
+
+kept_alive = Fix(
+    id="w02.kept_alive",
+    title="Memory that grows",
+    minutes=8,
+    level=2,
+    needs=("w02.kept",),
+    cases=[
+        Case("three batches", _batches((4, 5, 2), 3)),
+        Case("one batch", _batches((5,), 2)),
+        Case("not contiguous", _batches((3, 4), 2, turned=True)),
+        Case("one feature", _batches((4, 3), 1)),
+    ],
+    use=_use_evaluate,
+    oracle=lambda batches, w: _use_evaluate(_evaluate, batches, w),
+    broken=_evaluate_logged,
+    fault="the log keeps the graph",
+    menu={
+        "the log keeps the graph": "",
+        "the list is too long": "A list of a few thousand numbers is nothing. It is what else hangs on its entries.",
+        "backward is missing": "Validation needs no backward. A backward would free what was kept, and add to w.grad as well.",
+        "w is copied in each batch": "w is one tensor, used by all batches.",
+    },
+    mistakes=[
+        Mistake(
+            "cloned",
+            "A clone has a history too: it is one more node on top of the graph.",
+            lambda batches, w: [loss.clone() for loss in _evaluate_logged(batches, w)],
+        ),
+        Mistake(
+            "w frozen",
+            "`w.requires_grad_(False)` lasts: after the first validation w would never learn again. no_grad ends by itself.",
+            _evaluate_frozen,
+        ),
+        Mistake(
+            "one number",
+            "The losses are averaged over the batches; one for each is asked for.",
+            lambda batches, w: [sum(_evaluate(batches, w)) / len(batches)],
+        ),
+        Mistake(
+            "last one kept",
+            "Only the last entry still holds its graph: convert that one as well.",
+            lambda batches, w: [*_evaluate(batches, w)[:-1], _evaluate_logged(batches, w)[-1]],
+        ),
+    ],
+    hints=(
+        "Print `log[0]`. What does it show beside the number?",
+        "Keep the number only: `loss.item()`. Or record nothing: `with torch.no_grad():` around the loop.",
+        'fault = "the log keeps the graph"; log.append(loss.item())',
+    ),
+    passed="`running += loss` has the same fault, and hides it better: one long graph over all batches.",
+    lint={"delegation": "no function of torch's does it; the mend is one call"},
+)
+
+_STEPS = ("beta", "gamma", "normal", "rstd", "var", "centered", "mean", "x")
+
+
+def _batchnorm(g, x, gamma, eps, wrong=()):
+    """All gradients of batch norm in order; a step named in `wrong` is replaced."""
+    n, centered = len(x), x - x.mean(0)
+    rstd = (centered.square().mean(0) + eps) ** -0.5
+    done = {}
+    right = {
+        "beta": lambda: g.sum(0),
+        "gamma": lambda: (g * centered * rstd).sum(0),
+        "normal": lambda: g * gamma,
+        "rstd": lambda: (done["normal"] * centered).sum(0),
+        "var": lambda: done["rstd"] * -0.5 * rstd**3,
+        "centered": lambda: done["normal"] * rstd + done["var"] * 2 * centered / n,
+        "mean": lambda: -done["centered"].sum(0),
+        "x": lambda: done["centered"] + done["mean"] / n,
+    }
+    for name in _STEPS:
+        done[name] = wrong[name](done, centered, rstd) if name in wrong else right[name]()
+    return done
+
+
+def _use_batchnorm(batchnorm_backward, g, x, gamma, eps):
+    found = batchnorm_backward(g, x, gamma, eps)
+    return {f"{k} {name}": found[name] for k, name in enumerate(_STEPS, 1)}
+
+
+def _batchnorm_by_torch(g, x, gamma, eps):
+    x, gamma = x.clone().requires_grad_(), gamma.clone().requires_grad_()
+    beta = torch.zeros_like(gamma).requires_grad_()
+    mean = x.mean(0)
+    centered = x - mean
+    var = centered.square().mean(0)
+    rstd = (var + eps) ** -0.5
+    normal = centered * rstd
+    y = gamma * normal + beta
+    steps = (beta, gamma, normal, rstd, var, centered, mean, x)
+    return dict(zip(_STEPS, torch.autograd.grad(y, steps, g), strict=True))
+
+
+def _batchnorm_inputs(n, features, x=None):
+    def make(draw):
+        data = draw.normal(n, features) if x is None else x(draw)
+        return {"g": draw.normal(n, features), "x": data, "gamma": draw.normal(features), "eps": 1e-5}
+
+    return make
+
+
+def _wrong_batchnorm(**wrong):
+    return lambda g, x, gamma, eps: _batchnorm(g, x, gamma, eps, wrong)
+
+
+batchnorm = Implement(
+    id="w02.batchnorm",
+    title="Batch norm by hand",
+    minutes=15,
+    level=4,
+    needs=("w02.unbroadcast", "w02.div"),
+    dtype="float64",
+    cases=[
+        Case("five by three", _batchnorm_inputs(5, 3)),
+        Case("three by four", _batchnorm_inputs(3, 4)),
+        Case("not contiguous", _batchnorm_inputs(4, 3, lambda draw: draw.transposed(4, 3))),
+        Case("one feature", _batchnorm_inputs(6, 1)),
+        Case("one example", _batchnorm_inputs(1, 3), extreme=True),
+    ],
+    use=_use_batchnorm,
+    oracle=lambda g, x, gamma, eps: _use_batchnorm(_batchnorm_by_torch, g, x, gamma, eps),
+    delegate=_batchnorm_by_torch,
+    rules=Rules(forbids=("grad", "backward", "batch_norm", "native_batch_norm", "requires_grad", "vjp")),
+    memory="any",
+    mistakes=[
+        Mistake(
+            "not summed",
+            "beta was added to every row, so its gradient is the sum over the rows.",
+            lambda g, x, gamma, eps: {**_batchnorm(g, x, gamma, eps), "beta": g},
+        ),
+        Mistake(
+            "gamma without normal",
+            "gamma is multiplied by the normalized values: its gradient is the sum of g times them.",
+            lambda g, x, gamma, eps: {**_batchnorm(g, x, gamma, eps), "gamma": g.sum(0)},
+        ),
+        Mistake(
+            "power of one",
+            "rstd is (var + eps) to the power of -1/2. The exponent goes down by one, to -3/2: that is rstd cubed.",
+            _wrong_batchnorm(var=lambda done, centered, rstd: done["rstd"] * -0.5 * rstd),
+        ),
+        Mistake(
+            "variance forgotten",
+            "centered goes two ways: into the product with rstd and into the variance. The second part is missing.",
+            _wrong_batchnorm(centered=lambda done, centered, rstd: done["normal"] * rstd),
+        ),
+        Mistake(
+            "two forgotten",
+            "The slope of centered squared is 2 * centered; the 2 is missing.",
+            _wrong_batchnorm(
+                centered=lambda done, centered, rstd: (
+                    done["normal"] * rstd + done["var"] * centered / len(centered)
+                )
+            ),
+        ),
+        Mistake(
+            "not divided by n",
+            "The variance is a mean: each square has the weight 1 / n.",
+            _wrong_batchnorm(
+                centered=lambda done, centered, rstd: done["normal"] * rstd + done["var"] * 2 * centered
+            ),
+        ),
+        Mistake(
+            "mean forgotten",
+            "x goes two ways: directly, and through the mean. The second part is missing from its gradient.",
+            _wrong_batchnorm(x=lambda done, centered, rstd: done["centered"]),
+        ),
+        Mistake(
+            "mean with a plus",
+            "The mean is subtracted: the sign of its gradient is negative.",
+            _wrong_batchnorm(mean=lambda done, centered, rstd: done["centered"].sum(0)),
+        ),
+    ],
+    hints=(
+        "Go through the forward lines from the last to the first. For each: what goes in, and what is its local derivative?",
+        "What was broadcast is summed back; what is used twice (centered, x) gets two contributions. A mean gives each 1 / n.",
+        "var: d_rstd * -0.5 * rstd**3. centered: d_normal * rstd + d_var * 2 * centered / n. x: d_centered + d_mean / n.",
+    ),
+    passed="Written as one formula this is the backward of torch's batch_norm; the order of steps is how one finds it.",
+    lint={"equal axes": "g and x have the same shape, (n, features)"},
+)
+
+
+def _softmax(x, axis=-1, shift=True, grad=None, memory=None):
+    """Softmax in the form (value, backward), with a switch for each planted bug."""
+    top = x.max(axis=axis, keepdims=True) if shift else 0.0
+    with np.errstate(all="ignore"):
+        e = np.exp(x - top)
+        y = e / e.sum(axis=axis, keepdims=True)
+
+    def backward(g):
+        found = (grad or _softmax_gradient)(y, g, axis)
+        if memory is not None:
+            memory.append(found)
+            found = sum(memory)
+        return (found,)
+
+    return y, backward
+
+
+def _softmax_gradient(y, g, axis):
+    return y * (g - (y * g).sum(axis=axis, keepdims=True))
+
+
+def _softmax_by_logarithm(x):
+    log = x - np.logaddexp.reduce(x, axis=-1, keepdims=True)
+    y = np.exp(log)
+    return y, lambda g: (g * y - y * np.einsum("...i,...i->...", g, y)[..., None],)
+
+
+_SCORES = np.array([[1.0, 2.0, -1.0], [0.5, 0.0, 3.0]])
+_WEIGHTS = np.array([[0.3, -1.0, 2.0], [1.5, 0.7, -0.2]])
+
+
+def _check_row_sums(softmax):
+    assert np.allclose(softmax(_SCORES)[0].sum(axis=-1), 1)
+
+
+def _check_forward(softmax):
+    _check_row_sums(softmax)
+    assert np.allclose(softmax(_SCORES + 1000)[0], softmax(_SCORES)[0])
+
+
+def _check_zero_sum(softmax):
+    _check_forward(softmax)
+    (grad,) = softmax(_SCORES)[1](_WEIGHTS)
+    assert np.allclose(grad.sum(axis=-1), 0)
+
+
+def _check_slope(softmax):
+    _check_forward(softmax)
+    (grad,) = softmax(_SCORES)[1](_WEIGHTS)
+    for index in np.ndindex(_SCORES.shape):
+        step = np.zeros_like(_SCORES)
+        step[index] = 1e-5
+        rise = softmax(_SCORES + step)[0] - softmax(_SCORES - step)[0]
+        assert abs((rise * _WEIGHTS).sum() / 2e-5 - grad[index]) < 1e-6
+
+
+def _check_exactly(softmax):
+    y, backward = softmax(_SCORES)
+    assert (y.sum(axis=-1) == 1).all()
+    assert (backward(_WEIGHTS)[0] == _softmax_gradient(y, _WEIGHTS, -1)).all()
+
+
+test_softmax = WriteTest(
+    id="w02.test_softmax",
+    title="Write the property test",
+    minutes=12,
+    level=3,
+    needs=("w02.gradcheck", "w02.logsumexp"),
+    good=[_softmax, _softmax_by_logarithm],
+    bugs={
+        "axis": ("it adds up to 1 along the first axis, not along the last.", lambda x: _softmax(x, axis=0)),
+        "overflow": ("large scores become NaN.", lambda x: _softmax(x, shift=False)),
+        "term": (
+            "backward returns g * y: it forgets that the sum depends on x too.",
+            lambda x: _softmax(x, grad=lambda y, g, axis: g * y),
+        ),
+        "sign": (
+            "backward has the wrong sign.",
+            lambda x: _softmax(x, grad=lambda y, g, axis: -_softmax_gradient(y, g, axis)),
+        ),
+        "memory": (
+            "a second call of backward adds the gradient of the first.",
+            lambda x: _softmax(x, memory=[]),
+        ),
+    },
+    mistakes=[
+        Mistake(
+            "row sums only",
+            "That the rows add up to 1 is tested, and nothing else: no large scores, no backward.",
+            _check_row_sums,
+        ),
+        Mistake(
+            "forward only",
+            "The values are tested well. backward is not called at all.",
+            _check_forward,
+        ),
+        Mistake(
+            "zero sum only",
+            "That the gradients of a row add up to 0 is true for the wrong sign too. Compare with a slope.",
+            _check_zero_sum,
+        ),
+        Mistake(
+            "called once",
+            "Everything about one call is tested. What does a second call of the same backward return?",
+            _check_slope,
+        ),
+        Mistake(
+            "exactly equal",
+            "Floats are compared with ==, and a right implementation rounds differently: use np.allclose.",
+            _check_exactly,
+        ),
+    ],
+    hints=(
+        "Properties of the value: rows add up to 1; adding the same number to all scores changes nothing, even 1000.",
+        "Properties of backward: it agrees with a central difference, and calling it twice gives the same twice.",
+        "The slope of (softmax(x)[0] * g).sum() along any direction d is (backward(g)[0] * d).sum().",
+    ),
+    passed="Four properties and no expected values: such a test works for any input, also for random ones.",
 )

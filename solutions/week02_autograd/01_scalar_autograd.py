@@ -435,7 +435,7 @@ check("w02.accumulate", prediction, sure=sure)
 #
 # | you wrote | torch calls it |
 # |---|---|
-# | `Value.parents`, `Value.local` | [`y.grad_fn`](https://docs.pytorch.org/docs/2.13/generated/torch.autograd.graph.Node.html) and its `next_functions`; what `local` needs is in `_saved_…` |
+# | `Value.parents`, `Value.local` | [`y.grad_fn`](https://docs.pytorch.org/docs/2.13/autograd.html#torch.autograd.graph.Node) and its `next_functions`; what `local` needs is in `_saved_…` |
 # | `Value(2.0)` as an input | a *leaf*: [`x.requires_grad`](https://docs.pytorch.org/docs/2.13/generated/torch.Tensor.requires_grad.html), [`x.is_leaf`](https://docs.pytorch.org/docs/2.13/generated/torch.Tensor.is_leaf.html) |
 # | `local` | one entry per operation in `tools/autograd/derivatives.yaml` |
 # | `backward` | [`y.backward()`](https://docs.pytorch.org/docs/2.13/generated/torch.Tensor.backward.html), [`torch.autograd.grad`](https://docs.pytorch.org/docs/2.13/generated/torch.autograd.grad.html) |
