@@ -1,7 +1,7 @@
 """The pretend GPU: the `cuda` that a kernel sees, the thread that is running, and what it did.
 
-One `Machine` is one launch under one schedule. The scheduler calls `enter` before a thread continues; everything
-logged until the next `enter` belongs to that thread.
+One `Machine` is one launch under one schedule. The scheduler calls `enter` before a thread continues;
+everything logged until the next `enter` belongs to that thread.
 """
 
 import math
@@ -58,7 +58,7 @@ class Stopped(Exception):
 
 
 class Cuda:
-    """The stand-in for `numba.cuda` inside a kernel. Barriers, atomics and arrays are handled by the rewriting."""
+    """The stand-in for `numba.cuda` inside a kernel; `rewrite` handles barriers, atomics and arrays."""
 
     warpsize = WARP
 

@@ -1,8 +1,8 @@
 """Arrays that know who touches them.
 
-Every buffer gets its own range of addresses. Arguments that overlap on the host share one, so a race through two
-names for the same memory is found. An access checks its bounds, goes into the log as (site, address), and then
-happens on the NumPy array, so results are visible after the run.
+Every buffer gets its own range of addresses. Arguments that overlap on the host share one, so a race through
+two names for the same memory is found. An access checks its bounds, goes into the log as (site, address), and
+then happens on the NumPy array, so results are visible after the run.
 """
 
 from dataclasses import dataclass
@@ -123,7 +123,7 @@ class Memory:
     # Accesses
 
     def locate(self, array: Array, index: Any, site: int) -> int:
-        """The address of one element; OUTSIDE or PART, both negative, if `index` is not one of the array's elements."""
+        """The address of one element; OUTSIDE or PART (both negative) if `index` does not name one."""
         sizes = array.shape
         if type(index) is int and len(sizes) == 1:
             if 0 <= index < sizes[0]:

@@ -1,7 +1,7 @@
 """Races: two threads, the same element, at least one write, and nothing that puts them in order.
 
-Inside a block a barrier puts accesses in order, inside a warp `syncwarp` does; between blocks of one launch nothing
-does. Two atomic operations do not race with each other.
+Inside a block a barrier puts accesses in order, inside a warp `syncwarp` does; between blocks of one launch
+nothing does. Two atomic operations do not race with each other.
 """
 
 from collections.abc import Iterator
@@ -78,7 +78,7 @@ def _add_pairs(
 
 
 def _representatives(trace: Trace, rows: Any, actor: Any) -> list[int]:
-    """Enough rows to show every pair of sites: two actors for each; where syncwarp is used, for each warp too."""
+    """Enough rows to show every pair of sites: two actors for each, and for each warp if syncwarp is used."""
     kept: dict[tuple[int, ...], list[int]] = {}
     epochs = trace.warp_epoch[rows]
     warps = trace.thread[rows] // WARP if epochs.min() != epochs.max() else np.zeros_like(epochs)

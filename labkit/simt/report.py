@@ -7,6 +7,7 @@ import numpy as np
 
 from labkit.simt.limits import Occupancy
 from labkit.simt.machine import Dim3
+from labkit.simt.trace import Traffic
 from labkit.viz.figure import Figure
 
 SEVERITIES = ("error", "slow", "note")
@@ -48,6 +49,7 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     per_thread: dict[str, np.ndarray] = field(default_factory=dict)
     occupancy: dict[str, Occupancy] = field(default_factory=dict)
+    traffic: list[Traffic] = field(default_factory=list)
     shared_bytes: int = 0
     touched: dict[str, np.ndarray] = field(default_factory=dict)
 

@@ -2,8 +2,8 @@
 
 The learner's text is not touched; a copy of the tree is changed and compiled with the same file name and line
 numbers. `s[i] = a[j] * 2` becomes `_write(s, i, _Mult(_read(a, j, 0), 2, 1), 2)`, where the last numbers are
-sites: entries of a table that knows the line and the words of each access. `cuda.syncthreads()` becomes a `yield`,
-so that one Python generator is one thread and a barrier is a place where it pauses.
+sites: entries of a table that knows the line and the words of each access. `cuda.syncthreads()` becomes a
+`yield`, so that one Python generator is one thread and a barrier is a place where it pauses.
 """
 
 import ast

@@ -134,7 +134,8 @@ def _fill(report: Report, machine: Machine, arguments: Any) -> None:
     trace = make_trace(machine)
     races = find_races(trace, machine)
     found = [*words.from_events(machine), *words.from_races(races, trace, machine)]
-    found += [f for t in traffic(trace, machine) if (f := words.from_traffic(t, machine))]
+    report.traffic = traffic(trace, machine)
+    found += [f for t in report.traffic if (f := words.from_traffic(t, machine))]
     floats = {a.dtype for a in arguments if isinstance(a, np.ndarray) and a.dtype.kind == "f"}
     if machine.wide and floats and np.dtype(np.float64) not in floats:
         found.append(words.from_float64(machine))
@@ -205,9 +206,9 @@ def _touched(trace: Trace, machine: Machine, threads: int = 32, elements: int = 
     """For the picture: array name -> (threads, elements), 1 read, 2 written, 3 both; block 0 only."""
     touched: dict[str, np.ndarray] = {}
     inside = (trace.thread < min(threads, machine.block.size)) & np.isin(trace.space, (GLOBAL, SHARED))
-    for number in np.unique(trace.buffer[inside]).tolist():
-        buffer = machine.memory.buffers[number]
-        rows = np.flatnonzero(inside & (trace.buffer == number))
+    for which in np.unique(trace.buffer[inside]).tolist():
+        buffer = machine.memory.buffers[which]
+        rows = np.flatnonzero(inside & (trace.buffer == which))
         element = (trace.address[rows] & ((1 << SHIFT) - 1)) // buffer.itemsize
         rows, element = rows[element < elements], element[element < elements]
         marks = np.zeros((min(threads, machine.block.size), min(elements, buffer.elements)), np.uint8)

@@ -1,7 +1,7 @@
 """Running the threads of a block between barriers, in an order that depends on the seed.
 
-A GPU promises nothing about the order of threads between two barriers. Seed 0 takes them in order, seed 1 backwards,
-seed 2 warp by warp with the warps shuffled, and later seeds at random; blocks likewise.
+A GPU promises nothing about the order of threads between two barriers. Seed 0 takes them in order, seed 1
+backwards, seed 2 warp by warp with the warps shuffled, and later seeds at random; blocks likewise.
 """
 
 import random
@@ -102,7 +102,7 @@ class Block:
         return list(group)
 
     def release_block(self) -> list[int]:
-        """All threads that have not ended wait at a barrier; say so if they do not wait together, and go on."""
+        """All threads that have not ended wait at barriers: note if not at one and the same, and go on."""
         if not self.waiting:
             return []
         sites: dict[int, list[int]] = {}

@@ -1,7 +1,7 @@
 """From a kernel object to its syntax tree, and what CUDA Python would refuse in it.
 
-Numba compiles a small part of Python for the GPU. Its simulator runs all of Python, so a kernel can pass there
-and fail to compile; `refused` finds such lines from the syntax tree alone.
+Numba compiles a small part of Python for the GPU. Its simulator runs all of Python, so a kernel can pass
+there and fail to compile; `refused` finds such lines from the syntax tree alone.
 """
 
 import ast
@@ -11,17 +11,15 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-# What the "Supported Python features" page of Numba CUDA lists, and print, which it describes beside it.
-BUILTINS = set("abs bool complex divmod enumerate float int len max min pow print range round zip".split())
-NUMPY_SCALARS = (
-    set("bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 intp float16 float32 float64".split())
-    | set(
-        "exp exp2 expm1 log log2 log10 log1p sqrt cbrt square abs absolute fabs sign maximum minimum".split()
-    )
-    | set(
-        "sin cos tan sinh cosh tanh arcsin arccos arctan arctan2 floor ceil trunc isnan isinf isfinite".split()
-    )
-    | set("power fmod hypot copysign signbit fmax fmin divmod finfo iinfo".split())
+# What the page "Supported Python features in CUDA Python" of Numba lists, with print and type.
+BUILTINS = set(
+    "abs bool complex divmod enumerate float int len max min pow print range round type zip".split()
+)
+NUMPY_SCALARS = set(
+    "bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 intp float16 float32 float64 finfo iinfo "
+    "exp exp2 expm1 log log2 log10 log1p sqrt cbrt square abs absolute fabs sign maximum minimum fmax fmin "
+    "sin cos tan sinh cosh tanh arcsin arccos arctan arctan2 floor ceil trunc isnan isinf isfinite "
+    "power fmod hypot copysign signbit divmod".split()
 )
 _BLOCKS = "keep a fixed-size array with cuda.shared.array or cuda.local.array, and fill it in a loop"
 _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
@@ -53,7 +51,7 @@ _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
 
 
 def python_function(obj: Any) -> types.FunctionType | None:
-    """The plain function in `obj`: a function, a `@cuda.jit` object (`py_func`), or the simulator's (`fn`)."""
+    """The plain function in `obj`: itself, or that of a `@cuda.jit` object, or of the simulator's."""
     for candidate in (obj, getattr(obj, "py_func", None), getattr(obj, "fn", None)):
         if isinstance(candidate, types.FunctionType):
             return candidate

@@ -80,12 +80,14 @@ def counts(trace: Trace, machine: Machine) -> dict[str, np.ndarray]:
 class Traffic:
     """How a warp's accesses at one site meet the memory system, summed over warps."""
 
-    site: int
+    line: int
+    text: str
     space: str
     steps: int  # times a warp got here
     transactions: int
     best: int
     thread: int  # first thread of the worst step
+    jumps: float  # share of neighboring threads whose elements do not lie side by side
 
     @property
     def ratio(self) -> float:
@@ -95,10 +97,10 @@ class Traffic:
 def traffic(trace: Trace, machine: Machine) -> list[Traffic]:
     """Transactions against the best possible, for each site that reads or writes global or shared memory.
 
-    The accesses that the 32 threads of a warp make at one site for the k-th time since the last barrier count as one
-    step. Global memory moves sectors of 32 bytes ("CUDA C++ Best Practices Guide", coalesced access for compute
-    capability 6.0 and later); a shared memory step takes as many turns as different words fall in its fullest bank.
-    Steps in which most lanes read the same few elements are broadcasts, not scattered access, and are left out.
+    The accesses that the 32 threads of a warp make at one site for the k-th time since the last barrier count
+    as one step. Global memory moves sectors of 32 bytes ("CUDA C++ Best Practices Guide", coalesced access
+    for compute capability 6.0 and later); a shared memory step takes as many turns as different words fall in
+    its fullest bank. Steps in which most lanes use the same few elements are broadcasts and are left out.
     """
     found: list[Traffic] = []
     warps = (trace.thread % machine.block.size) // WARP + trace.block * (machine.block.size // WARP + 1)
@@ -114,13 +116,16 @@ def traffic(trace: Trace, machine: Machine) -> list[Traffic]:
         site[step] = trace.site[rows]
         lanes = np.bincount(step, minlength=total)
         distinct = _distinct(step, trace.address[rows], total)
+        jumps = _jumps(step, trace, rows, total)
         made, best = cost(step, trace.address[rows], trace.itemsize[rows], distinct, total)
         wide = (lanes >= 8) & (2 * distinct >= lanes)
         for s in np.unique(site[wide]):
             here = np.flatnonzero(wide & (site == s))
             worst = here[np.argmax(made[here] / best[here])]
             sums = int(made[here].sum()), int(best[here].sum())
-            found.append(Traffic(int(s), space, len(here), *sums, int(first[worst])))
+            apart = jumps[here].sum() / (lanes[here] - 1).sum()
+            line, text = machine.program.sites[s].line, machine.program.sites[s].text
+            found.append(Traffic(line, text, space, len(here), *sums, int(first[worst]), float(apart)))
     return found
 
 
@@ -149,6 +154,14 @@ def _distinct(step: np.ndarray, values: np.ndarray, total: int) -> np.ndarray:
     """How many different values each step has."""
     order, new = _grouped(values, step)
     return np.bincount(step[order][new], minlength=total)
+
+
+def _jumps(step: np.ndarray, trace: Trace, rows: np.ndarray, total: int) -> np.ndarray:
+    """How many pairs of neighboring threads in each step touch elements that are not neighbors."""
+    order = np.lexsort((trace.thread[rows], step))
+    address, size = trace.address[rows][order], trace.itemsize[rows][order]
+    apart = (np.abs(np.diff(address)) > size[1:]) & (np.diff(step[order]) == 0)
+    return np.bincount(step[order][1:][apart], minlength=total)
 
 
 def _sectors(step: Any, address: Any, itemsize: Any, distinct: Any, total: int) -> tuple[Any, Any]:

@@ -1,8 +1,8 @@
 """Numbers as Numba types them: what one operation gives, counted by type.
 
-Numba is not NumPy here. Integers are 64 bits wide and wrap; float32 with an int or with a Python literal such as
-2.0 gives float64; dividing by zero gives inf or nan, not an exception. Inside the stepper an int is Python's int,
-float64 is Python's float, and float32 and float16 are NumPy scalars.
+Numba is not NumPy here. Integers are 64 bits wide and wrap; float32 with an int or with a Python literal such
+as 2.0 gives float64; dividing by zero gives inf or nan, not an exception. Inside the stepper an int is
+Python's int, float64 is Python's float, and float32 and float16 are NumPy scalars.
 """
 
 import math
@@ -102,7 +102,7 @@ def _divided_by_zero(left: Any, site: int, machine: Any) -> Any:
 
 
 class MathStandIn:
-    """`math` for kernels: float32 stays float32, and bad arguments give nan or inf instead of an exception."""
+    """`math` for kernels: float32 stays float32, and bad arguments give nan or inf, not an exception."""
 
     _WHOLE = ("floor", "ceil", "trunc", "gcd", "isnan", "isinf", "isfinite")
 

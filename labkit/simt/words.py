@@ -12,7 +12,7 @@ from labkit.simt.rewrite import ATOMIC, READ, WRITE, Site
 from labkit.simt.trace import Trace, Traffic
 from labkit.simt.values import Refused
 
-SCATTERED = 2.5  # times the best possible number of sectors
+SCATTERED = 2.0  # times the best possible number of sectors, and most neighboring threads apart
 CROWDED = 2.0  # turns where one would do
 VERBS = {READ: "reads", WRITE: "writes", ATOMIC: "changes (atomic)"}
 
@@ -36,7 +36,7 @@ def thread_name(thread: int, machine: Machine) -> str:
 
 
 def from_events(machine: Machine) -> Iterator[Finding]:
-    """One finding per kind and line. After the first divergent barrier others follow from it and are left out."""
+    """One finding per kind and line; divergent barriers after the first follow from it and are left out."""
     grouped: dict[tuple[str, int], list[tuple[Site, Event]]] = {}
     for (kind, number), event in machine.events.items():
         site = machine.program.sites[number]
@@ -90,7 +90,9 @@ def _uninitialized(site: Site, event: Event, who: str, _: Machine) -> Words:
     verb = f"changes {array.name}" if site.kind == ATOMIC else "is read"
     message = f"`{site.text}` {verb} at index {_index(index)}, which nobody wrote before ({who})"
     space = "Shared" if array._space == SHARED else "Local"
-    advice = f"{space} memory starts with leftovers, not zeros. Write every element that is read: 0 where no data is."
+    advice = (
+        f"{space} memory starts with leftovers, not zeros. Write every element that is read, 0 if need be."
+    )
     return "uninitialized", message, advice, "error"
 
 
@@ -200,24 +202,23 @@ def _race_advice(race: Race, sites: list[Site], lines: list[int]) -> str:
 
 
 def from_traffic(found: Traffic, machine: Machine) -> Finding | None:
-    site = machine.program.sites[found.site]
     threads = (thread_name(found.thread, machine),)
     if found.space == SHARED and found.ratio > CROWDED:
         message = (
-            f"`{site.text}`: about {found.ratio:.0f} threads of a warp want different words of the same bank, "
+            f"`{found.text}`: about {found.ratio:.0f} threads of a warp want different words of the same bank, "
             f"{found.transactions} turns where {found.best} would do"
         )
         advice = "Neighboring threads should use neighboring words: pad the rows by one, or change the index."
-        return Finding("bank conflict", message, advice, (site.line,), threads, "slow")
-    if found.space != SHARED and found.ratio > SCATTERED:
+        return Finding("bank conflict", message, advice, (found.line,), threads, "slow")
+    if found.space != SHARED and found.ratio >= SCATTERED and found.jumps > 0.5:
         message = (
-            f"`{site.text}` moves {found.transactions} sectors of 32 bytes where {found.best} would do "
+            f"`{found.text}` moves {found.transactions} sectors of 32 bytes where {found.best} would do "
             f"({found.ratio:.1f} times): neighboring threads touch elements far apart"
         )
         advice = (
             "Let threadIdx.x run along the last axis; if the data lies otherwise, go through shared memory."
         )
-        return Finding("uncoalesced", message, advice, (site.line,), threads, "slow")
+        return Finding("uncoalesced", message, advice, (found.line,), threads, "slow")
     return None
 
 
@@ -226,7 +227,7 @@ def from_float64(machine: Machine) -> Finding:
     lines = tuple(sorted({machine.program.sites[s].line for s in machine.wide}))
     text = machine.program.sites[number].text
     message = f"`{text}` computes in float64, though the arrays are float32"
-    advice = "To Numba 2.0 is float64, and so is float32 with an int; most GPUs are slow at it. Write np.float32(2)."
+    advice = "To Numba 2.0 is float64, as is float32 with an int. GPUs are slow at it: write np.float32(2)."
     return Finding("float64", message, advice, lines, (thread_name(thread, machine),), "note")
 
 

@@ -1,4 +1,4 @@
-"""Right kernels, as a lesson would write them, with inputs and what NumPy says. Planted bugs are made from this file."""
+"""Right kernels, as a lesson would write them, with inputs and what NumPy says; planted bugs start here."""
 
 import math
 from collections.abc import Callable

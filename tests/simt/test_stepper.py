@@ -1,4 +1,4 @@
-"""The stepper itself: values as Numba computes them, every way to write a kernel, awkward inputs, the report."""
+"""The stepper itself: values as Numba computes them, ways to write a kernel, awkward inputs, the report."""
 
 import math
 import subprocess
@@ -105,7 +105,8 @@ def assignments(x):
         x[4] += b
         x[5] -= 1
         x[6] *= x[6]
-        c, x[7] = 1, 9
+        c, x[7] = 1, 8
+        x[7] += c
 
 
 def test_every_form_of_assignment() -> None:
@@ -477,7 +478,7 @@ def refused_fstring(x):
 
 
 def refused_format(x):
-    print("%d" % 3)
+    print("%d" % 3)  # noqa: UP031
 
 
 def refused_yield(x):
