@@ -65,7 +65,9 @@ def mapped(function, types="", to=None):
     loop = (_loop1, _loop2, _loop3)[count - 1](function_of_thread(function), types, f"{module}.{name}")
 
     def run(*operands):
-        first = next(x for x in operands if isinstance(x, Array))
+        first = next((x for x in operands if isinstance(x, Array)), None)
+        if first is None:  # only numbers: nothing for the device to do
+            return function(*operands)
         arrays = [x if isinstance(x, Array) else asarray(x, first.dtype) for x in operands]
         out = empty(np.broadcast_shapes(*(x.shape for x in arrays)), to or first.dtype)
         sweep(loop, (*arrays, out))

@@ -5,9 +5,12 @@ A kernel is declared with the types of its arguments, which `python -m labkit ke
 """
 
 import inspect
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from labkit import cuda as device
 
@@ -15,12 +18,24 @@ _numba = device._numba_cuda()
 
 
 class _Simulated:
-    """The simulator's `cuda` of the kernel that runs now; its own way only serves one file at a time."""
+    """The simulator's `cuda` of the kernel that runs now, for all files; its own way serves one at a time."""
 
     def __getattr__(self, name: str) -> Any:
         from numba.cuda.simulator import kernel
 
         return getattr(kernel._get_kernel_context() or _numba, name)
+
+    @property
+    def shared(self) -> Any:
+        """Shared arrays by block and source line. The simulator's own may give two threads two arrays."""
+        return self
+
+    def array(self, shape: Any, dtype: Any) -> Any:
+        caller, block = sys._getframe(1), self.blockIdx
+        arrays = self._const.__dict__  # lives as long as the launch
+        key = f"{caller.f_code.co_filename}:{caller.f_lineno}:{block.x}:{block.y}:{block.z}"
+        fresh = np.frombuffer(b"\xff" * (math.prod(np.atleast_1d(shape)) * dtype.itemsize), dtype)
+        return arrays.setdefault(key, fresh.reshape(shape).copy())  # not yet written: NaN or -1
 
 
 cuda = _Simulated() if device.SIMULATED else _numba
