@@ -92,21 +92,17 @@ class Memory:
 
     def arguments(self, named: list[tuple[str, np.ndarray]]) -> list[Array]:
         """Array arguments; those that overlap in host memory share a buffer."""
-        places = [(name, data, *byte_bounds(data)) for name, data in named]
-        starts: dict[int, int] = {}
-        low = high = base = -1
-        for i in sorted(range(len(places)), key=lambda i: places[i][2]):
-            name, data, first, end = places[i]
-            if data.size == 0:
-                starts[i] = self.add(Buffer(name, GLOBAL, data.itemsize, 0))
-                continue
-            if first >= high:
-                low, high = first, end
-                base = self.add(Buffer(name, GLOBAL, data.itemsize, 0))
-            high = max(high, end)
-            self.buffers[base >> SHIFT].elements = (high - low) // self.buffers[base >> SHIFT].itemsize
-            starts[i] = base + data.__array_interface__["data"][0] - low
-        return [Array(data, starts[i], name, GLOBAL) for i, (name, data) in enumerate(named)]
+        ranges = [byte_bounds(data) for _, data in named]
+        lows = _joined(ranges)
+        bases: dict[int, int] = {}
+        arrays = []
+        for (name, data), low in zip(named, lows, strict=True):
+            if low not in bases:
+                end = max(r[1] for r, other in zip(ranges, lows, strict=True) if other == low)
+                bases[low] = self.add(Buffer(name, GLOBAL, data.itemsize, (end - low) // data.itemsize))
+            start = bases[low] + data.__array_interface__["data"][0] - low
+            arrays.append(Array(data, start, name, GLOBAL))
+        return arrays
 
     def declare(self, name: str, space: str, shape: Any, dtype: Any) -> Array:
         """A shared or local array: full of nonsense, as on hardware, until it is written."""
@@ -227,6 +223,19 @@ class Memory:
         data = array._data[index]
         pointers = [d.__array_interface__["data"][0] for d in (data, array._data)]
         return Array(data, array._start + pointers[0] - pointers[1], array.name, array._space, array._ready)
+
+
+def _joined(ranges: list[tuple[int, int]]) -> list[int]:
+    """For each range of addresses, where the stretch begins that it forms with those it overlaps."""
+    lows = [0] * len(ranges)
+    low = high = -1
+    for i in sorted(range(len(ranges)), key=lambda i: ranges[i]):
+        first, end = ranges[i]
+        if first >= high:
+            low = high = first
+        high = max(high, end)
+        lows[i] = low
+    return lows
 
 
 def _is_part(array: Array, index: Any) -> bool:

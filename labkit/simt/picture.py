@@ -17,7 +17,7 @@ PANELS = 6
 
 
 def draw(report: "Report") -> Figure:
-    """The first 32 threads of block 0 and the first 48 elements of each array, in memory order."""
+    """The first 16 threads of block 0 and the first 40 elements of each array, in memory order."""
     canvas = Canvas()
     top = 0.0
     for name, marks in list(report.touched.items())[:PANELS]:

@@ -166,7 +166,8 @@ def _worst_first(findings: list[Finding]) -> list[Finding]:
             kept.setdefault((f.kind, f.lines, f.message.split(":")[0]), f)
     rank = {kind: i for i, kind in enumerate(KINDS)}
     return sorted(
-        kept.values(), key=lambda f: (SEVERITIES.index(f.severity), rank.get(f.kind, len(rank)), f.line)
+        kept.values(),
+        key=lambda f: (SEVERITIES.index(f.severity), rank.get(f.kind, len(rank)), f.lines, f.message),
     )
 
 
@@ -202,7 +203,7 @@ def _differences(
     return []
 
 
-def _touched(trace: Trace, machine: Machine, threads: int = 32, elements: int = 48) -> dict[str, np.ndarray]:
+def _touched(trace: Trace, machine: Machine, threads: int = 16, elements: int = 40) -> dict[str, np.ndarray]:
     """For the picture: array name -> (threads, elements), 1 read, 2 written, 3 both; block 0 only."""
     touched: dict[str, np.ndarray] = {}
     inside = (trace.thread < min(threads, machine.block.size)) & np.isin(trace.space, (GLOBAL, SHARED))

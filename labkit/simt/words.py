@@ -205,12 +205,12 @@ def from_traffic(found: Traffic, machine: Machine) -> Finding | None:
     threads = (thread_name(found.thread, machine),)
     if found.space == SHARED and found.ratio > CROWDED:
         message = (
-            f"`{found.text}`: about {found.ratio:.0f} threads of a warp want different words of the same bank, "
+            f"`{found.text}`: about {found.ratio:.0f} threads of a warp want different words of one bank, "
             f"{found.transactions} turns where {found.best} would do"
         )
         advice = "Neighboring threads should use neighboring words: pad the rows by one, or change the index."
         return Finding("bank conflict", message, advice, (found.line,), threads, "slow")
-    if found.space != SHARED and found.ratio >= SCATTERED and found.jumps > 0.5:
+    if found.space != SHARED and found.ratio > SCATTERED and found.jumps > 0.5:
         message = (
             f"`{found.text}` moves {found.transactions} sectors of 32 bytes where {found.best} would do "
             f"({found.ratio:.1f} times): neighboring threads touch elements far apart"

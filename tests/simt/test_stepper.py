@@ -1,5 +1,6 @@
 """The stepper itself: values as Numba computes them, ways to write a kernel, awkward inputs, the report."""
 
+import linecache
 import math
 import subprocess
 import sys
@@ -646,6 +647,24 @@ def test_limit_on_accesses() -> None:
 # The report
 
 
+def test_sources_kept_in_memory_are_read_as_notebooks_do() -> None:
+    text = "def cell(x):\n    x[cuda.grid(1)] = 1\n"
+    linecache.cache["<cell 3>"] = (len(text), None, text.splitlines(True), "<cell 3>")
+    scope: dict = {"cuda": cuda}
+    exec(compile(text, "<cell 3>", "exec"), scope)
+    report = simt.run(scope["cell"], 1, 4, arange(3))
+    assert kinds(report) == ["out of bounds"] and report.findings[0].line == 2
+
+
+def test_the_same_run_gives_the_same_report() -> None:
+    case = CASES["tiled_matmul"]
+    reports = [simt.run(*case, *case.arguments()) for _ in range(2)]
+    assert str(reports[0]) == str(reports[1])
+    assert [list(r.touched) for r in reports] == [
+        ["a (global)", "b (global)", "c (global)", "sa (shared)", "sb (shared)"]
+    ] * 2
+
+
 def test_report_shows_itself() -> None:
     case = CASES["block_sum"]
     report = simt.run(*case, *case.arguments())
@@ -653,7 +672,7 @@ def test_report_shows_itself() -> None:
     bundle = report._repr_mimebundle_()
     assert "<img alt=" in bundle["text/html"] and bundle["text/plain"] == str(report)
     picture = report.picture()
-    assert "x (global) 32 thread-element pairs read, 0 written" in picture.text
+    assert "x (global) 16 thread-element pairs read, 0 written" in picture.text
     assert ">r<" in picture.svg and ">w<" in picture.svg
 
 
