@@ -656,7 +656,7 @@ def _use_module(module_class, tree, again, parameter=_parameter_of):
     for name, shape in again.items():
         setattr(model, name, parameter(shape))
     result = {
-        "names and shapes": [(name, tuple(value.shape)) for name, value in model.named_parameters()],
+        "names and shapes": [f"{name} {tuple(p.shape)}" for name, p in model.named_parameters()],
         "attributes": [name for name in {**tree, **again} if hasattr(model, name)],
         "fresh": _modes(model, tree),
     }
@@ -1237,7 +1237,7 @@ def _rate(step, peak, warmup, total):
     return peak * 0.5 * (1 + math.cos(math.pi * (step - warmup) / (total - warmup)))
 
 
-def _rate_with(step, peak, warmup, total, rise=None, fall=None):
+def _rate_with(step, peak, warmup, total, *, rise=None, fall=None):
     """The schedule with its rise or its fall replaced."""
     if step < warmup and rise:
         return rise(step, peak, warmup, total)
@@ -1531,8 +1531,8 @@ def _use_layer(layer_class, x, mean, std, scale, shift):
         layer.scale.copy_(scale)
         layer.shift.copy_(shift)
     return {
-        "trained": sorted(name for name, _ in layer.named_parameters()),
-        "saved": sorted(layer.state_dict()),
+        "trained": ", ".join(sorted(name for name, _ in layer.named_parameters())),
+        "saved": ", ".join(sorted(layer.state_dict())),
         "output at the start": before,
         "output": layer(x),
     }
@@ -1781,9 +1781,16 @@ def _use_stack(stack_class, x, sizes):
         for layer in every:
             layer.weight.copy_(_filled(layer.weight))
             layer.bias.copy_(_filled(layer.bias))
-    shapes = sorted(tuple(p.shape) for p in net.parameters())
-    saved = sorted(tuple(value.shape) for value in net.state_dict().values())
-    return {"trained": shapes, "saved": saved, "output": net(x)}
+    return {
+        "shapes trained": _shapes(net.parameters()),
+        "shapes saved": _shapes(net.state_dict().values()),
+        "output": net(x),
+    }
+
+
+def _shapes(tensors):
+    """All shapes in a line, whatever the order and the names."""
+    return ", ".join(str(shape) for shape in sorted(tuple(value.shape) for value in tensors))
 
 
 def _filled(value):

@@ -184,7 +184,7 @@ print("and back:", torch.allclose(yours(x), torchs(x)))
 #
 # Fill in the update of one parameter. Three rules, so that your optimizer can drive any engine: read and write nothing but `p.data` and
 # `p.grad`; use operators only (`p.data -= ...`); and leave `p.grad` as it is, somebody may want to plot it. `self.velocity[i]` starts as the
-# number 0.
+# number 0. The check takes 20 steps down a bowl with it, with plain NumPy arrays for `data` and `grad`, and compares them with those of torch's SGD.
 #
 # By hand: p = 1, g = 2 in both steps, lr = 0.1, momentum = 0.5, no decay. First v = 2, p = 0.8; then v = 3, p = 0.5.
 # %% id=w03b-sgd role=exercise ex=w03.sgd

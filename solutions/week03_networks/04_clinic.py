@@ -270,7 +270,7 @@ check("w03.rate", rate)
 
 
 # %% [markdown] id=w03d-rate-after
-# Your rate beside one that is a hundred times smaller and one that is ten times larger. Look where the last one stays: near 2.3, which is ln 10. The first large steps killed
+# Your rate beside 0.003 and 3. Look where the last one stays: near 2.3, which is ln 10. The first large steps killed
 # every ReLU, and a dead network says the same to every image.
 # %% id=w03d-rate-three
 def run(rate: float, steps: int = 60) -> list[float]:
@@ -285,9 +285,7 @@ def run(rate: float, steps: int = 60) -> list[float]:
     return seen
 
 
-viz.curves(
-    {"too low": run(rate / 100), "yours": run(rate), "too high": run(10 * rate)}, title="three learning rates"
-)
+viz.curves({"0.003": run(0.003), "yours": run(rate), "3": run(3.0)}, title="three learning rates")
 
 
 # %% [markdown] id=w03d-test-md
@@ -418,8 +416,8 @@ viz.image_grid(
 )
 # %% id=w03d-picture-wrong
 wrong = unseen[guesses != truth][:8]
-titles = [f"{digits.labels[i]}, read as {guess}" for i, guess in zip(wrong, read(model, wrong), strict=True)]
-viz.image_grid(digits.images[wrong], titles, title="what it got wrong")
+titles = [f"{digits.labels[i]} → {guess}" for i, guess in zip(wrong, read(model, wrong), strict=True)]
+viz.image_grid(digits.images[wrong], titles, title="what it got wrong: what is meant → what it reads")
 # %% [markdown] id=w03d-built
 # ## What you know now
 #
