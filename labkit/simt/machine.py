@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labkit.simt.memory import CONSTANT, LOCAL, SHARED, Array, Buffer, Memory
+from labkit.simt.memory import CONSTANT, LOCAL, SHARED, Array, Buffer, Memory, as_dtype
 from labkit.simt.rewrite import Program
 from labkit.simt.values import OPERATORS, MathStandIn, Refused, make_operator
 
@@ -182,12 +182,11 @@ class Machine:
     def shared(self, site: int, shape: Any, dtype: Any, **_: Any) -> Array:
         """The block's array for this line: the first thread makes it, the others find it."""
         if site not in self.shared_arrays:
-            size = self.shared_bytes // np.dtype(str(dtype)).itemsize if shape == 0 else shape
+            size = self.shared_bytes // as_dtype(dtype).itemsize if shape == 0 else shape
             name = self.program.sites[site].text
-            self.shared_arrays[site] = made = self.memory.declare(name, SHARED, size, dtype)
-            used = sum(a._data.nbytes for a in self.shared_arrays.values())
+            self.shared_arrays[site] = self.memory.declare(name, SHARED, size, dtype)
+            used = sum(array._data.nbytes for array in self.shared_arrays.values())
             self.shared_size = max(self.shared_size, used)
-            made.name = name
         return self.shared_arrays[site]
 
     def local(self, site: int, shape: Any, dtype: Any, **_: Any) -> Array:

@@ -106,13 +106,13 @@ class Memory:
 
     def declare(self, name: str, space: str, shape: Any, dtype: Any) -> Array:
         """A shared or local array: full of nonsense, as on hardware, until it is written."""
-        kind = np.dtype(str(dtype) if not isinstance(dtype, (type, np.dtype)) else dtype)
+        kind = as_dtype(dtype)
         sizes = tuple(int(n) for n in shape) if isinstance(shape, tuple) else (int(shape),)
         data = np.empty(sizes, kind)
         if kind.kind in "fc":
             data.fill(np.nan)
         else:
-            data.view(np.uint8).fill(0xCC if kind.kind != "b" else 1) if data.size else None
+            data.fill(np.array(0xCCCCCCCCCCCCCCCC, np.uint64).astype(kind))
         start = self.add(Buffer(name, space, kind.itemsize, data.size))
         return Array(data, start, name, space, bytearray(data.size))
 
@@ -225,6 +225,11 @@ class Memory:
         return Array(data, array._start + pointers[0] - pointers[1], array.name, array._space, array._ready)
 
 
+def as_dtype(dtype: Any) -> np.dtype:
+    """NumPy's name for a type that a kernel gives: np.float32, x.dtype, or Numba's float32."""
+    return np.dtype(dtype if isinstance(dtype, (type, np.dtype)) else str(dtype))
+
+
 def _joined(ranges: list[tuple[int, int]]) -> list[int]:
     """For each range of addresses, where the stretch begins that it forms with those it overlaps."""
     lows = [0] * len(ranges)
@@ -246,7 +251,7 @@ def _is_part(array: Array, index: Any) -> bool:
 
 
 def _whole(i: Any, array: Array) -> int:
-    if isinstance(i, (int, np.integer)):
+    if isinstance(i, (int, np.integer)) and not isinstance(i, bool):
         return int(i)
     raise Refused(
         f"an index of type {type(i).__name__} for {array.name}", "use //, not /, and int() where needed"

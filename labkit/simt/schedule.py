@@ -4,6 +4,7 @@ A GPU promises nothing about the order of threads between two barriers. Seed 0 t
 backwards, seed 2 warp by warp with the warps shuffled, and later seeds at random; blocks likewise.
 """
 
+import inspect
 import random
 from typing import Any
 
@@ -52,7 +53,7 @@ class Block:
 
     def run(self, kernel: Any, arguments: list[Any]) -> None:
         threads = list(range(self.count))
-        if not kernel.__code__.co_flags & 0x20:  # no barrier anywhere: a plain function, not a generator
+        if not inspect.isgeneratorfunction(kernel):  # no barrier anywhere
             for thread in self.schedule.order(threads):
                 self.enter(thread)
                 kernel(*arguments)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from labkit import simt
-from tests.simt.kernels import CASES
+
+from .kernels import CASES
 
 QUIET = [name for name in CASES if name != "transpose"]
 

@@ -4,6 +4,7 @@ import linecache
 import math
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -12,7 +13,8 @@ from numba import cuda, float32, int32
 from numpy.lib.stride_tricks import as_strided
 
 from labkit import simt
-from tests.simt.kernels import CASES, THREADS, block_add, guarded_map, shift_right
+
+from .kernels import CASES, THREADS, block_add, guarded_map, shift_right
 
 SIZE = 64
 TABLE = np.array([2.0, 3.0, 5.0], np.float32)
@@ -81,6 +83,21 @@ def test_kernels_run_unchanged(kernel) -> None:
     report = simt.check(kernel, 2, 32, x, out)
     assert report.findings == []
     np.testing.assert_array_equal(out, 2 * x)
+
+
+def in_three_dimensions(out):
+    i, j, k = cuda.grid(3)
+    if i < out.shape[0] and j < out.shape[1] and k < out.shape[2]:
+        out[i, j, k] = 100 * cuda.threadIdx.z + 10 * cuda.blockIdx.y + cuda.blockDim.x
+
+
+def test_three_dimensions_and_the_objects_of_the_simulator() -> None:
+    out = np.zeros((3, 3, 2), np.int64)
+    kernel = SimpleNamespace(fn=in_three_dimensions)  # where the simulator keeps the function
+    assert simt.check(kernel, (2, 2, 1), (2, 2, 2), out).findings == []
+    assert out[2, 2, 1] == 112 and out[0, 0, 0] == 2
+    report = simt.check(no_guard, (1, 1, 1), (2, 2, 2), arange(1), arange(1))
+    assert "thread (1, 0, 0)" in str(report)
 
 
 def uses_device_function_of_another_file(x, out):
@@ -213,7 +230,7 @@ def constants(x, out):
 
 
 def dynamic_shared(x, out):
-    s = cuda.shared.array(0, float32)
+    s = cuda.shared.array(0, np.float32)
     t = cuda.threadIdx.x
     s[t] = x[t]
     cuda.syncthreads()
@@ -269,6 +286,32 @@ def test_bad_numbers_give_inf_and_nan_not_exceptions() -> None:
     report = simt.run(numbers, 1, 1, f32(1, 2), out)
     assert report.ok, str(report)
     np.testing.assert_allclose(out, [np.inf, np.inf, -np.inf, np.nan, 2**0.5, 0, 1, math.erf(1)], rtol=1e-6)
+
+
+def mixed(x, i, out):
+    out[0] = x[0] * i[0]
+    out[1] = x[0] * 2.1
+    out[2] = x[0] * x[1]
+    out[3] = i[1] * i[1]
+    out[4] = i[0] // i[2]
+    out[5] = i[0] % i[2]
+    out[6] = i[0] / i[2]
+    out[7] = x[0] ** 2
+    out[8] = x[1] // x[0]
+    out[9] = math.exp(x[0]) + math.sqrt(x[1])
+    out[10] = (i[1] << 3) ^ (i[0] & 5)
+    out[11] = i[1] * i[1] * i[1] * i[1] * i[1]
+    out[12] = abs(x[2]) - max(x[0], x[1])
+
+
+def test_mixed_types_give_the_numbers_of_numba() -> None:
+    x, i = f32(0.1, 7.3, -2.7), np.array([7, 2**30, -2], np.int32)
+    expected, out = np.zeros(13), np.zeros(13)
+    numba.njit(mixed)(x, i, expected)
+    assert simt.run(mixed, 1, 1, x, i, out).ok
+    np.testing.assert_allclose(out, expected, rtol=2e-7)
+    exact = [0, 1, 2, 3, 4, 5, 6, 8, 10, 11, 12]  # the others round inside exp and pow
+    np.testing.assert_array_equal(out[exact], expected[exact])
 
 
 def types(x, out):
@@ -544,6 +587,10 @@ def refused_loop(x):
 
 def refused_slice_write(x):
     x[0:2] = 1
+
+
+def refused_index(x):
+    x[0] = x[x[0] > 1]
 
 
 def refused_unknown(x):
