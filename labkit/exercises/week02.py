@@ -687,6 +687,12 @@ topological = Implement(
 )
 
 
+def _backward_cleared(root):
+    for node in _order(root):
+        node.grad = 0.0
+    _backward(root)
+
+
 def _use_backward(backward, formula, x, y, graphs, calls):
     x, y = _Value(x), _Value(y)
     for _ in range(graphs):
@@ -758,7 +764,7 @@ backward = Implement(
         Mistake(
             "cleared everywhere",
             "The gradients of x and y are set to 0 first. Those without parents keep what they have and add to it.",
-            lambda root: ([setattr(node, "grad", 0.0) for node in _order(root)], _backward(root))[1],
+            _backward_cleared,
         ),
     ],
     hints=(
@@ -1025,6 +1031,11 @@ unbroadcast = Implement(
             "one of them",
             "This is the gradient of a single repeat: they all belong to the same number, so add them up.",
             _unbroadcast_first,
+        ),
+        Mistake(
+            "always axis 0",
+            "Axis 0 is summed whatever `shape` says. Compare g.shape with it from the right: which axes were stretched?",
+            lambda g, shape: np.asarray(g.sum(axis=0)),
         ),
         Mistake(
             "summed at the end",
@@ -1399,7 +1410,11 @@ logsumexp = Implement(
         Case("the middle of three", lambda draw: {"x": draw.normal(2, 5, 3), "axis": -2}),
         Case("not contiguous", lambda draw: {"x": draw.transposed(2, 3), "axis": 1}),
         Case("an axis of size 1", lambda draw: {"x": draw.normal(3, 1), "axis": 1}),
-        Case("near 1,000", lambda draw: {"x": 1000 + draw.normal(2, 3), "axis": 1}),
+        # here the result is the largest score exactly, so that every right way to compute it agrees
+        Case(
+            "a score of 1,000",
+            lambda draw: {"x": np.array([[1000.0, 0.0, -500.0], [-3.0, 2.0, 1200.0]]), "axis": 1},
+        ),
         Case(
             "1e4 and -1e4",
             lambda draw: {"x": np.array([[1e4, 9999.0, -1e4], [-1e4, -9998.0, -9999.5]]), "axis": 1},
@@ -1779,10 +1794,11 @@ def _use_gradcheck(gradcheck, op, x, g, eps, tolerance):
     return {"wrong places": ", ".join(str(tuple(int(i) for i in place)) for place in found) or "none"}
 
 
-def _check_case(name, op, make, eps=1e-5, tolerance=1e-4, **more):
+def _check_case(name, op, make, eps=1e-5, tolerance=1e-4, weights=None, **more):
     def inputs(draw):
         x = make(draw)
-        return {"op": op, "x": x, "g": draw.normal(*x.shape), "eps": eps, "tolerance": tolerance}
+        g = draw.normal(*x.shape) if weights is None else weights(draw)
+        return {"op": op, "x": x, "g": g, "eps": eps, "tolerance": tolerance}
 
     return Case(name, inputs, **more)
 
@@ -1808,7 +1824,15 @@ gradcheck = Implement(
             lambda draw: draw.transposed(4, 3),
         ),
         _check_case("strongly curved", _CUBE, lambda draw: 30 + draw.uniform(0, 5, 3, 1)),
-        _check_case("exactly right", _SHIFT, lambda draw: draw.integers(-3, 4, 2, 3) * 0.25, 0.5, 0.0),
+        # quarters and halves: no rounding in any order of summation
+        _check_case(
+            "exactly right",
+            _SHIFT,
+            lambda draw: draw.integers(-3, 4, 2, 3) * 0.25,
+            eps=0.5,
+            tolerance=0.0,
+            weights=lambda draw: draw.integers(1, 6, 2, 3) * 0.5,
+        ),
         _check_case(
             "not a number",
             _Op("x**2, one NaN", lambda x: x**2, _nan_gradient),

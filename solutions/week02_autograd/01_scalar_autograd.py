@@ -80,9 +80,8 @@ viz.error_vs_epsilon(steps, errors, title="Smaller is better, until it is not")
 # Set `best` to a good step for float64: read it off the figure, or work it out.
 # %% id=w02a-epsilon role=exercise ex=w02.epsilon
 ### BEGIN SOLUTION
-best = sys.float_info.epsilon ** (
-    1 / 3
-)  # rounding eps_machine / eps against bending eps²: equal at the cube root
+# rounding, about 1e-16 / eps, meets bending, about eps², at the cube root
+best = sys.float_info.epsilon ** (1 / 3)
 ### STUB
 # best = ...
 ### END SOLUTION
@@ -267,7 +266,9 @@ def backward_as_found(node, arriving=1.0):
         backward_as_found(parent, slope * node.grad)
 
 
-backward_as_found(out)
+x, y = Value(2.0), Value(-3.5)
+a = x * y
+backward_as_found(a * 2 + a)
 print("slope by x:", x.grad, "  should be", 3 * y.data)
 # %% [markdown] id=w02a-diamond-menu
 # Play it by hand: write down what `a.grad` holds at each visit, and what is passed on. Then set `fault` to one of `"passes
