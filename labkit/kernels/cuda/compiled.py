@@ -118,15 +118,15 @@ def main(argv: list[str]) -> int:
         print(reason)
         return 2
     kernels = {n: k for n, k in all_kernels().items() if not argv or any(a in n for a in argv)}
-    print(f"{'kernel':32} lines  shared bytes  registers " + "  ".join(ARCHITECTURES) + "   local bytes")
+    heads = "".join(f"{architecture:>7}" for architecture in ARCHITECTURES)
+    print(f"{'':32}{'':8}{'shared':>8}   registers per thread   {'local':>7}")
+    print(f"{'kernel':32}{'lines':>8}{'bytes':>8} {heads}   {'bytes':>7}")
     for name, kernel in kernels.items():
         ptx = to_ptx(kernel)
         needs = [to_cubin(ptx, a)[1] for a in ARCHITECTURES]
-        registers = "  ".join(f"{n.registers:5}" for n in needs)
+        registers = "".join(f"{n.registers:7}" for n in needs)
         local = max(n.stack + n.spills for n in needs)
-        print(
-            f"{name:32} {kernel.lines:5}  {needs[0].shared:12}            {registers}   {local:11}",
-            flush=True,
-        )
+        row = f"{name:32}{kernel.lines:8}{needs[0].shared:8} {registers}   {local:7}"
+        print(row + (f"  {kernel.note}" if kernel.note else ""), flush=True)
     print(f"{len(kernels)} kernels, each compiled for {', '.join(ARCHITECTURES)}")
     return 0

@@ -17,8 +17,8 @@ from labkit.kernels.cuda.memory import Array, asarray, empty, place, sweep
 # ---- the loops ----
 
 
-def _loop1(f, types, name):
-    @kernel(types, name)
+def _loop1(f, types, name, note):
+    @kernel(types, name, note)
     def map1(x, out):
         """Thread i owns out[i]: reads one element, writes one."""
         i = cuda.grid(1)
@@ -29,8 +29,8 @@ def _loop1(f, types, name):
     return map1
 
 
-def _loop2(f, types, name):
-    @kernel(types, name)
+def _loop2(f, types, name, note):
+    @kernel(types, name, note)
     def map2(x, y, out):
         """Thread i owns out[i]: reads two elements, writes one. With stride 0, all threads read one cell."""
         i = cuda.grid(1)
@@ -41,8 +41,8 @@ def _loop2(f, types, name):
     return map2
 
 
-def _loop3(f, types, name):
-    @kernel(types, name)
+def _loop3(f, types, name, note):
+    @kernel(types, name, note)
     def map3(x, y, z, out):
         """Thread i owns out[i]: reads three elements, writes one."""
         i = cuda.grid(1)
@@ -53,7 +53,7 @@ def _loop3(f, types, name):
     return map3
 
 
-def mapped(function, types="", to=None):
+def mapped(function, types="", to=None, note=""):
     """A function of arrays from a function of numbers; `to` is the type of the result if it is another.
 
     Numbers among the arguments take the type of the first array.
@@ -62,7 +62,8 @@ def mapped(function, types="", to=None):
     count = len(inspect.signature(function).parameters)
     types = types or "F4 " * count + ("B4" if to else "F4")
     module = function.__module__.rpartition(".")[2]
-    loop = (_loop1, _loop2, _loop3)[count - 1](function_of_thread(function), types, f"{module}.{name}")
+    make = (_loop1, _loop2, _loop3)[count - 1]
+    loop = make(function_of_thread(function), types, f"{module}.{name}", note)
 
     def run(*operands):
         first = next((x for x in operands if isinstance(x, Array)), None)
@@ -147,14 +148,16 @@ def log1p(x):
     return scalar.log1p(x)
 
 
-@mapped
-def sin(x):
+def _sin(x):
     return scalar.sin(x)
 
 
-@mapped
-def cos(x):
+def _cos(x):
     return scalar.cos(x)
+
+
+_TABLE = "NVIDIA's library brings large angles into range in float64, with a table in local memory"
+sin, cos = mapped(_sin, note=_TABLE), mapped(_cos, note=_TABLE)
 
 
 @mapped
@@ -218,8 +221,12 @@ def logical_not(x):
 
 
 @of_ints
-def bitwise_not(x):
+def _invert(x):
     return ~x
+
+
+def bitwise_not(x):  # in kernels as in Python, ~True is -2
+    return logical_not(x) if x.dtype == bool else _invert(x)
 
 
 # ---- two inputs ----

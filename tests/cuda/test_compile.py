@@ -1,0 +1,53 @@
+"""Every kernel is compiled for three generations of GPUs, with no GPU here."""
+
+import re
+
+import pytest
+
+from labkit.kernels.cuda import compiled
+
+reason = compiled.missing()
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(reason), reason=f"CUDA kernels were NOT compiled: {reason}"),
+]
+KERNELS = {} if reason else compiled.all_kernels()
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_compiles_without_spills(name):
+    kernel = KERNELS[name]
+    ptx = compiled.to_ptx(kernel)
+    for architecture in compiled.ARCHITECTURES:
+        cubin, needs = compiled.to_cubin(ptx, architecture)
+        assert cubin[:4] == b"\x7fELF"
+        assert 0 < needs.registers <= 255 and needs.spills == 0
+        assert needs.stack == 0 or kernel.note, f"{needs.stack} bytes of local memory per thread"
+        assert needs.shared <= 48 * 1024  # what every GPU gives a block without asking
+    if not kernel.note:
+        assert not re.search(r"\.f64\b", ptx), "float32 turns into float64 on the way"
+
+
+@pytest.mark.parametrize(
+    "name", ["linear.matmul_registers", "attention.attention_grad_key", "embedding.add_atomic"]
+)
+def test_compiles_for_float64(name):
+    ptx = compiled.to_ptx(KERNELS[name], "float64")
+    for architecture in compiled.ARCHITECTURES:
+        assert compiled.to_cubin(ptx, architecture)[1].spills == 0
+
+
+def test_a_kernel_that_does_not_compile_is_reported():
+    from types import SimpleNamespace
+
+    def broken(x):
+        x[0] = [i for i in "no lists of text on a GPU"]
+
+    with pytest.raises(Exception, match="Failed in cuda mode|No implementation|Cannot"):
+        compiled.to_ptx(SimpleNamespace(function=broken, types="F1"))
+
+
+def test_the_table(capsys):
+    assert compiled.main(["reduce.sum", "linear."]) == 0
+    text = capsys.readouterr().out
+    assert "linear.matmul_tile" in text and "3 kernels, each compiled for sm_75, sm_80, sm_90" in text
