@@ -154,10 +154,20 @@ def _number(name: str, value: Any) -> Any:
         return value
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         return value.item()
-    raise TypeError(
-        f"{name}() works on tensors and numbers, got {type(value).__name__}. "
-        "Wrap it first: labkit.tensor(...) copies lists and arrays, labkit.from_torch(...) takes torch's."
-    )
+    raise not_a_tensor(name, value)
+
+
+def not_a_tensor(name: str, value: Any) -> TypeError:
+    """The error for anything else in the place of a tensor."""
+    library = type(value).__module__.partition(".")[0]
+    if library == "torch":
+        kind, advice = "a torch tensor", "Convert it: labkit.from_torch(x) shares its memory."
+    elif library == "numpy":
+        kind = "a NumPy array"
+        advice = "Wrap it: labkit.from_numpy(a). x.data is such an array: to change x, use labkit.no_grad()."
+    else:
+        kind, advice = type(value).__name__, "Wrap it: labkit.tensor(...) copies numbers and nested lists."
+    return TypeError(f"{name}() works on labkit tensors and numbers, got {kind}. {advice}")
 
 
 def _common_device(name: str, inputs: Sequence[Any]) -> str:
@@ -257,7 +267,8 @@ def grad(
 
 def _seeds(tensors: list[Any], grads: Any) -> list[Array]:
     """The gradient to start from at each tensor: the given one, or 1 for a single number."""
-    grads = [grads] if isinstance(grads, Tensor) else [None] * len(tensors) if grads is None else list(grads)
+    if not isinstance(grads, (list, tuple)) or len(tensors) == 1 != len(grads):
+        grads = [grads] * len(tensors)
     seeds = []
     for t, g in zip(tensors, grads, strict=True):
         t.refresh()
@@ -271,9 +282,11 @@ def _seeds(tensors: list[Any], grads: Any) -> list[Array]:
                 f"backward() without an argument needs a single number, but this has shape {tuple(t.shape)}. "
                 "Reduce it first (loss.sum() or loss.mean()), or pass gradient= of the same shape."
             )
-        if g is not None and g.shape != t.shape:
+        if g is not None and (not isinstance(g, Tensor) or g.shape != t.shape):
+            found = f"shape {tuple(g.shape)}" if isinstance(g, Tensor) else f"type {type(g).__name__}"
             raise ShapeError(
-                f"the gradient passed to backward() has shape {tuple(g.shape)}, the tensor {tuple(t.shape)}."
+                f"the gradient passed to backward() has {found}; it must be a tensor of the shape of what it "
+                f"starts from, {tuple(t.shape)}: labkit.ones_like(y), for example."
             )
         k = backends.of(t.device)
         seeds.append(k.full(t.shape, 1, t.dtype) if g is None else k.cast(g.data, t.dtype))
@@ -395,7 +408,15 @@ def _run_hooks(node: Node, grads: list[Array]) -> None:
             if grads[slot] is not None:
                 changed = hook(Tensor(node.kernels.copy(grads[slot]), device=node.kernels.device))
                 if changed is not None:
-                    grads[slot] = changed.data
+                    grads[slot] = _replacement(changed, node.outputs[slot][0])
+
+
+def _replacement(g: Any, shape: tuple[int, ...]) -> Array:
+    """What a hook returned, if it can be a gradient."""
+    if not isinstance(g, Tensor) or g.data.shape != shape:
+        found = f"a tensor of shape {tuple(g.shape)}" if isinstance(g, Tensor) else type(g).__name__
+        raise ShapeError(f"a hook returned {found}, but the gradient it replaces has shape {tuple(shape)}")
+    return g.data
 
 
 def _collect(node: Node, grads: list[Array], found: dict[Any, Any]) -> None:
@@ -434,7 +455,8 @@ def _check_finite(node: Node, grads: Sequence[Any]) -> None:
     for i, g in enumerate(grads):
         if g is not None and g.dtype in FLOATS and node.kernels.isnan(g).any():
             raise RuntimeError(
-                f"{node} returned NaN as the gradient of its input {i}. It was called here:\n{node.trace}"
+                f"{node} returned NaN as the gradient of its input {i}. Look for 0 / 0, inf - inf, a "
+                f"logarithm or a root of 0 or less. It was called here:\n{node.trace}"
             )
 
 

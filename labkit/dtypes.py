@@ -35,7 +35,12 @@ def as_dtype(dtype: Any) -> DType:
     """A dtype from a labkit or NumPy dtype, or from Python's `float`, `int`, `bool`."""
     if dtype is float:
         return _default
-    found = np.dtype(dtype)
+    if str(dtype).startswith("torch."):
+        raise TypeError(f"{dtype} is torch's; labkit has its own: labkit.{str(dtype).removeprefix('torch.')}")
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        raise TypeError(f"{dtype!r} is neither a dtype nor a device of labkit") from None
     if found not in FLOATS and found not in INTS and found != bool_:
         raise TypeError(f"labkit has no dtype {found.name}; use one of float32, float64, int64, bool, ...")
     return found

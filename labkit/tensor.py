@@ -37,6 +37,11 @@ class Tensor:
     __array_priority__ = 1000  # NumPy leaves `array * tensor` to us
 
     def __init__(self, data: Any, requires_grad: bool = False, device: str = "cpu") -> None:
+        if not hasattr(data, "dtype"):
+            raise TypeError(
+                f"Tensor() wraps an array, got {type(data).__name__}. labkit.tensor(...) makes a tensor of "
+                "numbers and lists, labkit.empty(2, 3) one of a size."
+            )
         self.data = data
         self.grad: Tensor | None = None
         self.requires_grad = requires_grad
@@ -310,6 +315,25 @@ class Tensor:
             else array
         )
 
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """NumPy's functions see tensors as arrays and return arrays: np.mean(x), np.concatenate([x, y])."""
+        given = {name: _plain(value, force=False) for name, value in kwargs.items()}
+        return func(*_plain(args, force=False), **given)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", str(func))
+        raise TypeError(
+            f"torch's {name}() got a labkit tensor. Use labkit's own {name}(), or hand it over: x.to_torch() "
+            "(and labkit.from_torch(y) for the way back)."
+        )
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.numpy().__dlpack_device__()
+
     def to_torch(self) -> Any:
         """A torch tensor with the same memory (a copy for bfloat16)."""
         import torch
@@ -444,9 +468,14 @@ def as_index(index: Any) -> Any:
             )
         return int(index.data) if index.ndim == 0 and index.dtype != dtypes.bool_ else index.data
     if isinstance(index, (list, range)):
-        return np.asarray(index, dtype=None if len(index) else np.int64)
+        return np.asarray(_plain(index), dtype=None if len(index) else np.int64)
     if isinstance(index, np.integer):
         return int(index)
+    if not (index is None or index is ... or isinstance(index, (int, slice, np.ndarray, np.bool_))):
+        raise IndexError(
+            f"an index is a whole number, a slice, None, ..., or a list or tensor of whole numbers or bools, "
+            f"not {index!r} ({type(index).__name__})"
+        )
     if isinstance(index, slice) and index.step is not None and index.step < 1:
         raise ValueError(f"a slice cannot have step {index.step}. Use flip() to go backward.")
     return index
@@ -454,9 +483,16 @@ def as_index(index: Any) -> Any:
 
 def tensor(data: Any, *, dtype: Any = None, device: str = "cpu", requires_grad: bool = False) -> Tensor:
     """A new tensor with a copy of `data`: a number, nested lists, an array or a tensor."""
-    if isinstance(data, (list, tuple)):
-        data = _plain(data)
-    array = np.array(data.numpy(force=True) if isinstance(data, Tensor) else data, order="C")
+    if type(data).__module__.partition(".")[0] == "torch":
+        data = labkit.creation.from_torch(data)
+    try:
+        array = np.array(_plain(data), order="C")
+    except ValueError:
+        raise ShapeError(
+            "nested lists make a tensor only if all lists of one level are equally long"
+        ) from None
+    if array.dtype.kind not in "biufV" or array.dtype.names:  # V: bfloat16
+        raise TypeError(f"a tensor holds numbers up to 64 bits or bools; these do not fit: {data!r:.60}")
     if dtype is not None:
         array = array.astype(as_dtype(dtype), copy=False)
     elif array.dtype == np.float64 and not isinstance(data, (Tensor, np.ndarray, np.float64)):
@@ -466,11 +502,12 @@ def tensor(data: Any, *, dtype: Any = None, device: str = "cpu", requires_grad: 
     return out.requires_grad_() if requires_grad else out
 
 
-def _plain(data: Any) -> Any:
-    """Nested lists with tensors as arrays."""
+def _plain(data: Any, force: bool = True) -> Any:
+    """Data with every tensor in it as an array."""
     if isinstance(data, (list, tuple)):
-        return [_plain(x) for x in data]
-    return data.numpy(force=True) if isinstance(data, Tensor) else data
+        plain = (_plain(x, force) for x in data)
+        return list(plain) if isinstance(data, list) else tuple(plain)
+    return data.numpy(force=force) if isinstance(data, Tensor) else data
 
 
 class _Callable(ModuleType):
@@ -482,7 +519,8 @@ class _Callable(ModuleType):
 
 sys.modules[__name__].__class__ = _Callable
 
-# These modules need Tensor: imported last, when it exists.
-from labkit import autograd, creation, ops  # noqa: E402, F401
+# These modules need Tensor, and two of them add methods to it: imported last, when it exists.
+import labkit.creation  # noqa: E402
+from labkit import autograd, ops  # noqa: E402
 from labkit.ops.axes import axis_of  # noqa: E402
 from labkit.printing import text_of  # noqa: E402

@@ -329,3 +329,38 @@ def test_devices_do_not_mix():
         x + y
     with pytest.raises(AttributeError, match="cuda has no kernel"):
         y.round()
+
+
+def test_what_a_hook_returns_is_checked():
+    for bad, words in ((3.0, "returned float"), (labkit.ones(3), r"shape \(3,\)")):
+        x = labkit.ones(2, requires_grad=True)
+        x.register_hook(lambda g, bad=bad: bad)
+        with pytest.raises(labkit.ShapeError, match=words):
+            x.sum().backward()
+    with pytest.raises(labkit.ShapeError, match=r"type float.*\(2,\)"):
+        (labkit.ones(2, requires_grad=True) * 2).backward(1.0)
+
+
+def test_overwriting_everything_keeps_the_history():
+    x = labkit.ones(2, requires_grad=True)
+    y = x * 3
+    y.zero_()
+    assert y.requires_grad
+    y.sum().backward()
+    assert x.grad.tolist() == [0, 0]
+
+
+def test_a_view_learns_that_its_base_was_written():
+    x, base = labkit.ones(2, requires_grad=True), labkit.zeros(2)
+    view = base[:1]
+    base.add_(x)
+    assert not view.is_leaf and view.grad_fn is not None
+    view.backward()
+    assert x.grad.tolist() == [1, 0]
+
+
+def test_ops_keep_only_what_their_gradient_reads():
+    x = labkit.ones(100, requires_grad=True)
+    for y in (x * 2, x / 2, x.sign(), x + 1):
+        assert y.node.kept_bytes() <= 4  # at most the number 2
+    assert (x**2).node.kept_bytes() == x.nbytes

@@ -312,7 +312,7 @@ def test_copies():
     [
         (lambda x: x + labkit.ones(4), ShapeError, r"add\(\): shapes \(2, 3\) and \(4,\) do not fit"),
         (lambda x: x @ x, ShapeError, r"matmul\(\): shapes \(2, 3\) and \(2, 3\) do not fit.*\(3\).*\(2\)"),
-        (lambda x: x @ x.T.double(), RuntimeError, "float32 and float64"),
+        (lambda x: x @ x.T.double(), RuntimeError, "float32 and the second float64"),
         (lambda x: x.sum(2), IndexError, r"sum\(\): dim 2 does not exist.*2 axes.*-2 to 1"),
         (lambda x: x.view(4, 2), ShapeError, r"\(2, 3\) has 6 elements.*\(4, 2\)"),
         (lambda x: x.expand(2, 4), ShapeError, r"\(2, 3\) cannot be expanded to \(2, 4\)"),
@@ -336,3 +336,53 @@ def test_copies():
 def test_errors_name_shapes_and_say_what_to_do(call, error, text):
     with pytest.raises(error, match=text):
         call(labkit.ones(2, 3))
+
+
+# ---- beside torch and NumPy ----
+
+
+def test_torch_functions_say_what_to_do_with_a_labkit_tensor():
+    x = labkit.ones(2)
+    with pytest.raises(TypeError, match=r"torch's relu\(\) got a labkit tensor.*to_torch"):
+        torch.relu(x)
+    with pytest.raises(TypeError, match=r"add\(\) works on labkit tensors.*a torch tensor.*from_torch"):
+        x + torch.ones(2)
+    with pytest.raises(TypeError, match=r"conv2d\(\) works on labkit tensors.*a torch tensor"):
+        labkit.nn.Conv2d(1, 1, 1)(torch.ones(1, 1, 2, 2))
+    with pytest.raises(TypeError, match=r"labkit has its own: labkit\.float32"):
+        labkit.ones(2, dtype=torch.float32)
+    assert torch.tensor(x).tolist() == torch.as_tensor(x).tolist() == [1, 1]
+    assert labkit.tensor(torch.ones(2, dtype=torch.float64)).dtype == labkit.float64
+
+
+def test_numpy_functions_see_arrays():
+    x = labkit.arange(6.0).reshape(2, 3)
+    assert np.mean(x) == 2.5 and np.max(x, axis=0).tolist() == [3, 4, 5]
+    assert np.sum(x, axis=(0, 1)) == 15 and np.concatenate([x, x]).shape == (4, 3)
+    with pytest.raises(RuntimeError, match="lose the history"):
+        np.mean(x.requires_grad_())
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: labkit.tensor([[1, 2], [3]]), "equally long"),
+        (lambda: labkit.tensor([1, None]), r"do not fit: \[1, None\]"),
+        (lambda: labkit.Tensor([1, 2]), r"labkit.tensor\(...\) makes"),
+        (lambda: labkit.zeros(5 / 2), "Divide with //"),
+        (lambda: labkit.ones(2)["a"], "an index is a whole number"),
+        (lambda: labkit.cat(labkit.ones(2), labkit.ones(2)), r"in a list, cat\(\[x, y\]\)"),
+        (lambda: labkit.ones(2, 3) @ labkit.ones(3, 2, dtype=labkit.int64), r"both: x.to\(labkit.float32\)"),
+        (
+            lambda: labkit.nn.functional.linear(labkit.ones(2, 3), labkit.ones(4, 3), labkit.ones(5)),
+            r"bias \(5,\)",
+        ),
+        (
+            lambda: labkit.nn.functional.mse_loss(labkit.ones(4, 2), labkit.ones(3, 2)),
+            r"mse_loss\(\): .*\(4, 2\)",
+        ),
+    ],
+)
+def test_mistakes_are_explained(make, words):
+    with pytest.raises((TypeError, ValueError, IndexError, RuntimeError), match=words):
+        make()

@@ -25,11 +25,25 @@ class ModuleList(Module):
             self.append(module)
         return self
 
+    __iadd__ = extend
+
     def insert(self, index: int, module: Module) -> None:
         modules = list(self)
         modules.insert(index, module)
         self._modules.clear()
         self.extend(modules)
+
+    def __delitem__(self, index: int | slice) -> None:
+        """Later modules move up: their numbers, and so their names, change."""
+        modules = list(self)
+        del modules[index]
+        self._modules.clear()
+        self.extend(modules)
+
+    def pop(self, index: int = -1) -> Module:
+        module = self[index]
+        del self[index]
+        return module
 
     def __getitem__(self, index: int | slice) -> Any:
         modules = list(self)[index]
@@ -84,6 +98,9 @@ class ModuleDict(Module):
 
     def __delitem__(self, name: str) -> None:
         del self._modules[name]
+
+    def pop(self, name: str) -> Module:
+        return self._modules.pop(name)
 
     def __contains__(self, name: str) -> bool:
         return name in self._modules

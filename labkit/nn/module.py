@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 import labkit
+from labkit.dtypes import FLOATS, as_dtype
 from labkit.tensor import Tensor
 
 _ids = itertools.count()
@@ -25,7 +26,8 @@ class Parameter(Tensor):
             raise TypeError(
                 f"Parameter takes a tensor, got {type(data).__name__}; wrap it in labkit.tensor(...)"
             )
-        super().__init__(data.data, requires_grad, data.device)  # the same memory, without the history
+        super().__init__(data.data, False, data.device)  # the same memory, without the history
+        self.requires_grad_(requires_grad)
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
@@ -63,6 +65,7 @@ class Module:
         set_plain("_non_persistent_buffers", set())
         set_plain("_forward_hooks", {})
         set_plain("_forward_pre_hooks", {})
+        set_plain("_pointed_out", set())  # attributes whose parameters nobody sees, once said
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} needs a method forward(self, ...)")
@@ -99,13 +102,16 @@ class Module:
         elif name in self.__dict__.get("_buffers", ()) and (value is None or isinstance(value, Tensor)):
             self._buffers[name] = value
         else:
-            _warn_if_unregistered(name, value)
             super().__setattr__(name, value)
+            if "_modules" in self.__dict__:
+                _warn_if_unregistered(self, name, value)
 
     def __getattr__(self, name: str) -> Any:  # only called when the usual places do not have the name
         for table in ("_parameters", "_buffers", "_modules"):
             if name in self.__dict__.get(table, ()):
                 return self.__dict__[table][name]
+        if "_modules" not in self.__dict__:
+            raise AttributeError(f"{name!r} is not there yet: {_call_super(self)}")
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
     def __delattr__(self, name: str) -> None:
@@ -129,6 +135,12 @@ class Module:
         (self._non_persistent_buffers.discard if persistent else self._non_persistent_buffers.add)(name)
 
     def register_module(self, name: str, module: "Module | None") -> None:
+        if module is not None and not isinstance(module, Module):
+            what = f"the class {module.__name__}" if isinstance(module, type) else repr(type(module).__name__)
+            raise TypeError(
+                f"{type(self).__name__} takes modules, but {name!r} is {what}: write nn.ReLU() instead of "
+                "nn.ReLU or F.relu, and Sequential(*layers) to pass a list"
+            )
         self._claim(name, "_modules")
         self._modules[name] = module
 
@@ -137,10 +149,7 @@ class Module:
     def _claim(self, name: str, table: str) -> None:
         """Check a new name, and take it away from wherever it was."""
         if "_parameters" not in self.__dict__:
-            kind = type(self).__name__
-            raise AttributeError(
-                f"call super().__init__() at the start of {kind}.__init__, before setting {name!r}"
-            )
+            raise AttributeError(f"{name!r} cannot be set yet: {_call_super(self)}")
         if not name or "." in name:
             raise KeyError(f"{name!r} cannot be a name: it must not be empty or contain '.'")
         for other in ("_parameters", "_buffers", "_modules"):
@@ -177,6 +186,10 @@ class Module:
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
+        for module in self.modules() if recurse else [self]:
+            for name, value in vars(module).items():  # a list may have been filled after it was assigned
+                if value.__class__ in (list, tuple, dict):
+                    _warn_if_unregistered(module, name, value)
         return self._named("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
@@ -196,7 +209,7 @@ class Module:
         seen: set[int] = set()
         modules = self.named_modules(prefix, remove_duplicate) if recurse else [(prefix, self)]
         for path, module in modules:
-            for name, value in module.__dict__[table].items():
+            for name, value in getattr(module, table).items():
                 if value is None or (remove_duplicate and id(value) in seen):
                     continue
                 seen.add(id(value))
@@ -250,6 +263,8 @@ class Module:
         """
         for arg in args:
             device, dtype = (arg, dtype) if isinstance(arg, str) else (device, arg)
+        if dtype is not None and as_dtype(dtype) not in FLOATS:
+            raise TypeError(f"a module can only be converted to a floating-point dtype, not {dtype}")
         for tensor in (*self.parameters(), *self.buffers()):
             for t in (tensor, tensor.grad):
                 if t is not None:
@@ -261,6 +276,12 @@ class Module:
 
     def double(self) -> Self:
         return self.to(dtype=labkit.float64)
+
+    def half(self) -> Self:
+        return self.to(dtype=labkit.float16)
+
+    def bfloat16(self) -> Self:
+        return self.to(dtype=labkit.bfloat16)
 
     def cpu(self) -> Self:
         return self.to("cpu")
@@ -301,6 +322,11 @@ class Module:
         All is checked before anything is copied. Different shapes are always an error; missing and unexpected
         names are an error unless `strict=False`, and then returned.
         """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(
+                f"load_state_dict() takes a dict of names to tensors, got {type(state_dict).__name__}. From "
+                "a file: labkit.load(path); from another model: model.state_dict()."
+            )
         own = self.state_dict()
         missing = [name for name in own if name not in state_dict]
         unexpected = [name for name in state_dict if name not in own]
@@ -337,6 +363,10 @@ class Module:
         return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
 
 
+def _call_super(module: Module) -> str:
+    return f"call super().__init__() at the start of {type(module).__name__}.__init__"
+
+
 def _become(tensor: Tensor, other: Tensor) -> None:
     """Give a leaf other memory; whoever holds the tensor keeps holding it."""
     tensor.data, tensor.device, tensor.edge = other.data, other.device, None
@@ -350,18 +380,25 @@ def zero_grad(param: Tensor, set_to_none: bool) -> None:
         param.grad = None
 
 
-def _warn_if_unregistered(name: str, value: Any) -> None:
+def _warn_if_unregistered(module: Module, name: str, value: Any) -> None:
     """Parameters inside plain containers are invisible to parameters(), state_dict() and optimizers."""
+    if name in module._pointed_out:
+        return
     if isinstance(value, Tensor) and value.requires_grad and value.is_leaf:
         advice = "wrap it in nn.Parameter"
     elif isinstance(value, list | tuple | dict):
+        known = {id(m) for m in (*module._modules.values(), *module._parameters.values())}
         items = list(value.values() if isinstance(value, dict) else value)
-        if not any(isinstance(item, Module | Parameter) for item in items):
+        hidden = [item for item in items if isinstance(item, Module | Parameter) and id(item) not in known]
+        if not hidden:
             return
-        kind = "Module" if any(isinstance(item, Module) for item in items) else "Parameter"
-        advice = f"use nn.{kind}{'Dict' if isinstance(value, dict) else 'List'}"
+        if isinstance(hidden[0], Parameter):
+            advice = "use nn.ParameterList, or set each as an attribute of its own"
+        else:
+            advice = f"use nn.Module{'Dict' if isinstance(value, dict) else 'List'}"
     else:
         return
+    module._pointed_out.add(name)
     warnings.warn(
         f"self.{name} is a plain {type(value).__name__}: the module does not see the parameters in it and an "
         f"optimizer will not train them. To register them, {advice}",

@@ -1,6 +1,7 @@
 """Checking and completing axes and shapes, with errors that name them."""
 
 import math
+import operator
 
 from labkit.errors import ShapeError
 
@@ -33,7 +34,12 @@ def sizes_of(sizes):
     """A shape given as `f(2, 3)`, `f((2, 3))` or `f([2, 3])`."""
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = sizes[0]
-    return tuple(int(n) for n in sizes)
+    try:
+        return tuple(operator.index(n) for n in sizes)
+    except TypeError:
+        raise TypeError(
+            f"sizes and axes must be whole numbers, got {sizes}. Divide with //, not /."
+        ) from None
 
 
 def fill_in(name, sizes, shape):

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from labkit.autograd import op
+from labkit.autograd import not_a_tensor, op
 from labkit.errors import ShapeError
 from labkit.ops.vision import pad
 from labkit.ops.windows import Pair, pair, positive, window_counts
@@ -148,6 +148,8 @@ def _check_filters(
     groups: int,
 ) -> None:
     """Raise an error that names every shape unless input, weight, bias and groups fit together."""
+    if not hasattr(input, "edge"):
+        raise not_a_tensor(function, input)
     shapes = f"input {tuple(input.shape)}, weight {tuple(weight.shape)}, groups {groups}"
     if input.ndim not in (ndim - 1, ndim) or weight.ndim != ndim:
         raise ShapeError(f"{function}: needs an input of {ndim} axes (or {ndim - 1}, unbatched): {shapes}")

@@ -131,7 +131,8 @@ def erf(k, x):
 
 
 def _zero(k, x):
-    return lambda g: k.zeros(x.shape, g.dtype)
+    shape = x.shape
+    return lambda g: k.zeros(shape, g.dtype)
 
 
 @op
@@ -194,7 +195,9 @@ def sub(k, x, y, *, alpha=1):
 def mul(k, x, y, *, need):
     """x y"""
     x, y = promote(x, y)
-    return k.mul(x, y), lambda g: (k.mul(g, y) if need[0] else None, k.mul(g, x) if need[1] else None)
+    z = k.mul(x, y)
+    x, y = x if need[1] else None, y if need[0] else None  # keep only what a gradient reads
+    return z, lambda g: (k.mul(g, y) if need[0] else None, k.mul(g, x) if need[1] else None)
 
 
 @op
@@ -209,10 +212,11 @@ def div(k, x, y, *, rounding_mode=None, need):
     q = k.div(x, y)
     if rounding_mode == "trunc":
         return k.cast(k.trunc(q), whole), lambda g: (k.mul(g, 0), k.mul(g, 0))
+    kept = q if need[1] else None
 
     def backward(g):
         gx = k.div(g, y)
-        return gx, k.neg(k.mul(gx, q)) if need[1] else None
+        return gx, k.neg(k.mul(gx, kept)) if need[1] else None
 
     return q, backward
 
@@ -222,13 +226,14 @@ def pow(k, x, y, *, need):
     """x to the power y"""
     x, y = promote(x, y)
     z = k.pow(x, y)
+    kept = z if need[1] else None
 
     def backward(g):
         gx = gy = None
         if need[0]:  # y x^(y-1), and 0 where y is 0
             gx = k.keep(k.mul(g, k.mul(y, k.pow(x, k.sub(y, 1)))), k.ne(y, 0))
         if need[1]:  # x^y log x, and 0 where x is 0
-            gy = k.keep(k.mul(g, k.mul(z, k.log(x))), k.logical_not(k.logical_and(k.eq(x, 0), k.ge(y, 0))))
+            gy = k.keep(k.mul(g, k.mul(kept, k.log(x))), k.logical_not(k.logical_and(k.eq(x, 0), k.ge(y, 0))))
         return gx, gy
 
     return z, backward

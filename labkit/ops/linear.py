@@ -4,7 +4,7 @@ import math
 import string
 
 from labkit.autograd import op
-from labkit.dtypes import promote
+from labkit.dtypes import promote, promote_types
 from labkit.errors import NotSupported, ShapeError
 from labkit.ops.elementwise import add, mul
 from labkit.ops.shape import diagonal
@@ -48,6 +48,10 @@ def linear(k, x, weight, bias=None, *, need):
             f"linear(): input {x.shape} and weight {weight.shape} do not fit: "
             "the last axis of the input must equal the second of the weight (out_features, in_features)."
         )
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise ShapeError(
+            f"linear(): bias {bias.shape} must have one number per row of weight {weight.shape}."
+        )
     _same_type("linear", x, weight)
     shape = x.shape
     x = x if x.ndim == 2 else x.reshape(math.prod(shape[:-1]), shape[-1])  # (N, I)
@@ -81,7 +85,8 @@ def _check_product(name, x, y):
 def _same_type(name, x, y):
     if x.dtype != y.dtype:
         raise RuntimeError(
-            f"{name}(): both need one dtype, got {x.dtype.name} and {y.dtype.name}. Convert: x.to(y.dtype)."
+            f"{name}(): both need one dtype, but the first is {x.dtype.name} and the second {y.dtype.name}. "
+            f"Convert both: x.to(labkit.{promote_types(x.dtype, y.dtype).name})."
         )
 
 

@@ -10,6 +10,7 @@ from labkit.ops.activation import logsigmoid
 from labkit.ops.elementwise import abs, exp, log, where
 from labkit.ops.embedding import check_index
 from labkit.ops.reduce import log_softmax
+from labkit.ops.shape import broadcast_shapes
 
 if TYPE_CHECKING:
     from labkit.tensor import Tensor
@@ -199,6 +200,7 @@ def _check_reduction(function: str, reduction: str, size_average: Any, reduce: A
 
 def _difference(function: str, input: "Tensor", target: "Tensor") -> "Tensor":
     if input.shape != target.shape:
+        broadcast_shapes(function, input.shape, target.shape)
         warnings.warn(
             f"{function}: input {tuple(input.shape)} and target {tuple(target.shape)} are broadcast, "
             "which is seldom meant. Give both one shape.",

@@ -3,7 +3,7 @@
 import math
 from itertools import pairwise
 
-from labkit.autograd import op
+from labkit.autograd import not_a_tensor, op
 from labkit.dtypes import promote
 from labkit.errors import ShapeError
 from labkit.ops.axes import axes_of, axis_of, fill_in, sizes_of
@@ -35,6 +35,13 @@ def clone(k, x):
 @op
 def _cast(k, x, *, dtype):
     return k.cast(x, dtype), lambda g: g  # backward() casts back
+
+
+@op
+def _copy(k, x, value):
+    """`value` as it is written over all of x, broadcast and cast. Nothing of x is left: its gradient is 0."""
+    shape, dtype = x.shape, x.dtype
+    return k.cast(k.broadcast_to(value, shape), dtype), lambda g: (k.zeros(shape, dtype), g)
 
 
 @op
@@ -297,11 +304,21 @@ def tile(input, *dims):
     return repeat(input, *(1,) * (input.ndim - len(dims)), *dims)
 
 
+def _several(name, tensors):
+    """A list of tensors, checked."""
+    if not isinstance(tensors, (list, tuple)):
+        raise TypeError(f"{name}() takes its tensors in a list, {name}([x, y]), got {type(tensors).__name__}")
+    if not tensors:
+        raise ValueError(f"{name}() needs at least one tensor")
+    for x in tensors:
+        if not hasattr(x, "requires_grad") or not hasattr(x, "edge"):
+            raise not_a_tensor(name, x)
+    return tensors
+
+
 def cat(tensors, dim=0):
     """The tensors one after the other along an existing axis"""
-    tensors = list(tensors)
-    if not tensors:
-        raise ValueError("cat() needs at least one tensor")
+    tensors = _several("cat", tensors)
     kept = [x for x in tensors if x.shape != (0,)] or tensors  # as torch, skip empty 1-d tensors
     shape = tuple(kept[0].shape)
     d = axis_of("cat", dim, len(shape))
@@ -317,9 +334,7 @@ def cat(tensors, dim=0):
 
 def stack(tensors, dim=0):
     """The tensors, all of one shape, along a new axis"""
-    tensors = list(tensors)
-    if not tensors:
-        raise ValueError("stack() needs at least one tensor")
+    tensors = _several("stack", tensors)
     for i, x in enumerate(tensors):
         if x.shape != tensors[0].shape:
             raise ShapeError(
@@ -400,7 +415,8 @@ def broadcast_shapes(name, *shapes):
         other = {n for n in sizes if n != 1}
         if len(other) > 1:
             raise ShapeError(
-                f"{name}(): shapes {' and '.join(str(tuple(s)) for s in shapes)} do not broadcast"
+                f"{name}(): shapes {' and '.join(str(tuple(s)) for s in shapes)} do not fit together: "
+                "counted from the right, sizes must be equal, or one of them 1."
             )
         result.append(other.pop() if other else 1)
     return tuple(result)

@@ -21,6 +21,9 @@ class Optimizer:
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError("an optimizer takes a list of parameters, got one tensor: pass [tensor]")
+        if not hasattr(params, "__iter__"):
+            kind = type(params).__name__
+            raise TypeError(f"an optimizer takes a list of parameters, got a {kind}: pass model.parameters()")
         groups = list(params)
         if not groups:
             raise ValueError(
@@ -40,7 +43,7 @@ class Optimizer:
         known = {id(p) for group in self.param_groups for p in group["params"]}
         for p in params:
             if not isinstance(p, Tensor):
-                raise TypeError(f"an optimizer can only change tensors, got {type(p).__name__}")
+                raise TypeError(f"an optimizer can only change labkit tensors, got {type(p)!r}")
             if not p.is_leaf:
                 raise ValueError(
                     "cannot optimize a tensor that was computed from others: pass the parameters it came from"

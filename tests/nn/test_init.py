@@ -15,6 +15,12 @@ FANS = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def seeds():
+    labkit.manual_seed(0)
+    torch.manual_seed(0)
+
+
 @pytest.mark.parametrize(("fill", "settings"), FANS)
 @pytest.mark.parametrize("shape", [(200, 300), (40, 50, 5, 3)])
 def test_uniform_bounds_are_torchs(fill, settings, shape):

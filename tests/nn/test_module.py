@@ -189,10 +189,8 @@ def test_parameters_that_would_not_be_trained_are_pointed_out():
     net = nn.Module()
     with pytest.warns(UserWarning, match=r"self\.layers is a plain list.*nn\.ModuleList"):
         net.layers = [nn.Linear(2, 2)]
-    with pytest.warns(
-        UserWarning, match=r"self\.weights is a plain dict.*nn\.ParameterDict|nn\.ParameterList"
-    ):
-        net.weights = [nn.Parameter(labkit.ones(1))]
+    with pytest.warns(UserWarning, match=r"self\.weights is a plain dict.*nn\.ParameterList"):
+        net.weights = {"a": nn.Parameter(labkit.ones(1))}
     with pytest.warns(UserWarning, match=r"nn\.Parameter"):
         net.weight = labkit.ones(2, requires_grad=True)
 
@@ -231,3 +229,51 @@ def test_containers():
     assert [tuple(p.shape) for p in values] == [(2,), (3,)]
     assert list(values.state_dict()) == ["0", "1"]
     assert values[-1] is values[1]
+
+
+def test_a_list_filled_later_is_pointed_out_once():
+    net = nn.Module()
+    net.first = nn.Linear(2, 2)
+    net.order = [net.first]  # registered already: nothing to say
+    net.layers = []
+    net.layers.append(nn.Linear(2, 2))
+    with pytest.warns(UserWarning, match=r"self\.layers is a plain list.*nn\.ModuleList"):
+        params = list(net.parameters())
+    assert len(params) == len(list(net.parameters())) == 2
+
+
+def test_things_that_are_no_modules_are_refused_by_name():
+    with pytest.raises(
+        TypeError, match=r"Sequential takes modules, but '1' is the class ReLU: write nn.ReLU\(\)"
+    ):
+        nn.Sequential(nn.Linear(2, 2), nn.ReLU)
+    with pytest.raises(TypeError, match=r"'0' is 'list'.*Sequential\(\*layers\)"):
+        nn.Sequential([nn.Linear(2, 2)])
+    with pytest.raises(TypeError, match=r"takes a dict of names to tensors, got Linear"):
+        nn.Linear(2, 2).load_state_dict(nn.Linear(2, 2))
+    with pytest.raises(TypeError, match="floating-point dtype, not int64"):
+        nn.Linear(2, 2).to(labkit.int64)
+    with pytest.raises(RuntimeError, match="only floating-point tensors have gradients"):
+        nn.Parameter(labkit.tensor([1, 2]))
+
+
+def test_super_init_forgotten_without_layers():
+    class Forgetful(nn.Module):
+        def __init__(self):
+            self.size = 3
+
+    for use in (lambda m: m(1), lambda m: list(m.parameters()), repr):
+        with pytest.raises(AttributeError, match=r"call super\(\).__init__\(\) at the start of Forgetful"):
+            use(Forgetful())
+
+
+def test_lists_and_dicts_of_modules_shrink():
+    layers = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    del layers[1]
+    assert list(layers.state_dict()) == ["0.weight", "0.bias", "1.weight", "1.bias"]
+    assert isinstance(layers.pop(), nn.Linear) and len(layers) == 1
+    modules = nn.ModuleList([nn.ReLU()])
+    modules += [nn.Tanh()]
+    assert len(modules) == 2
+    named = nn.ModuleDict({"a": nn.ReLU()})
+    assert isinstance(named.pop("a"), nn.ReLU) and len(named) == 0

@@ -153,7 +153,7 @@ def test_errors():
         optim.SGD(w)
     with pytest.raises(ValueError, match="got no parameters"):
         optim.SGD([])
-    with pytest.raises(TypeError, match="can only change tensors, got str"):
+    with pytest.raises(TypeError, match="can only change labkit tensors, got <class 'str'>"):
         optim.SGD(["w"])
     with pytest.raises(ValueError, match="computed from others"):
         optim.SGD([w * 2])
