@@ -43,7 +43,7 @@ def test_a_kernel_that_does_not_compile_is_reported():
     def broken(x):
         x[0] = [i for i in "no lists of text on a GPU"]
 
-    with pytest.raises(Exception, match="Failed in cuda mode|No implementation|Cannot"):
+    with pytest.raises(Exception, match=r"Failed in cuda mode|No implementation|Cannot"):
         compiled.to_ptx(SimpleNamespace(function=broken, types="F1"))
 
 

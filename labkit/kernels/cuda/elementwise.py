@@ -74,7 +74,7 @@ def mapped(function, types="", to=None, note=""):
         sweep(loop, (*arrays, out))
         return out
 
-    run.__name__, run.__doc__, run.kernel = name, function.__doc__, loop
+    run.__name__, run.__doc__, run.__signature__ = name, function.__doc__, inspect.signature(function)
     return run
 
 
