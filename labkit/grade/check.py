@@ -38,9 +38,9 @@ def check(exercise_id: str, answer: Any, **extra: Any) -> None:
     """Judge an answer, show the verdict, remember the attempt; raise CheckFailed unless it passes."""
     exercise = exercises.get(exercise_id)
     in_notebook = "LABKIT_LANE" not in os.environ  # graders write their own record of the attempt
-    if in_notebook and isinstance(exercise, Predict) and isinstance(answer, dict):
-        _remember_prediction(exercise, answer, extra.get("sure"))
     verdict = judge(exercise, answer, **extra)
+    if in_notebook and isinstance(exercise, Predict) and verdict.status in ("pass", "values"):
+        _remember_prediction(exercise, answer, extra.get("sure"))
     if in_notebook:
         events.append("attempt", lane="notebook", **verdict.record())
     for listener in listeners:
@@ -63,11 +63,9 @@ def show(verdict: Verdict) -> None:
 
 def _remember_prediction(exercise: Predict, answer: dict[str, Any], sure: Any) -> None:
     """Store the first complete prediction before its result is shown."""
-    complete = set(answer) == set(exercise.items) and not any(v is None or v is ... for v in answer.values())
     known = any(e["kind"] == "prediction" and e.get("ex") == exercise.id for e in events.read())
-    if complete and not known:
+    if not known:
         right = len(answer) - len(wrong_items(exercise, answer))
-        sure = sure if isinstance(sure, int | float) else None
         events.append("prediction", ex=exercise.id, right=right, of=len(answer), sure=sure, answer=answer)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,11 @@ import numpy as np
 from labkit.exercises.declare import Engine
 
 _TENSOR_NAMES = {"torch": "a torch tensor", "labkit": "a labkit tensor", "numpy": "a NumPy array"}
+_MAKES = {
+    "torch": "`torch.as_tensor(...)`, or work with tensors throughout.",
+    "labkit": "`labkit.tensor(...)`, or work with tensors throughout.",
+    "numpy": "`np.asarray(...)`, or work with arrays throughout.",
+}
 # The spacing of the floating dtypes of torch that NumPy does not have.
 _NOT_NUMPY = {"bfloat16": 2.0**-7, "float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2}
 
@@ -44,6 +49,7 @@ class Difference:
     lines: tuple[str, ...] = ()
     yours: np.ndarray | None = None
     theirs: np.ndarray | None = None
+    dtypes: tuple[str, str] | None = None  # yours and theirs
 
 
 def is_torch(value: Any) -> bool:
@@ -139,8 +145,28 @@ def compare(yours: Any, theirs: Any, engine: Engine, terms: int) -> Difference |
         for (path, expected), (_, given) in zip(truth, mine, strict=False):
             difference = stage(_place(path), given, expected, engine, terms)
             if difference:
-                return difference
+                return _whole(difference, yours, theirs)
     return None
+
+
+def _whole(difference: Difference, yours: Any, theirs: Any) -> Difference:
+    """Short tuples and lists of plain values say more side by side than the first place that differs."""
+    if not (_is_short(yours) and _is_short(theirs)):
+        return difference
+    both = f"Yours {_shown(yours)}, wanted {_shown(theirs)}."
+    if difference.status == "values":
+        return Difference("values", "the output is wrong.", (both,))
+    return replace(difference, lines=(both, *difference.lines))
+
+
+def _shown(value: Any) -> str:
+    """As Python writes it; `torch.Size` as the tuple it is."""
+    return repr(value if type(value) is list else tuple(value))
+
+
+def _is_short(value: Any) -> bool:
+    plain = all(isinstance(item, Leaf) and not item.is_array for path, item in flatten(value) if path)
+    return isinstance(value, tuple | list) and plain and len(_shown(value)) <= 60
 
 
 def same(a: Any, b: Any, terms: int = 1) -> bool:
@@ -169,22 +195,39 @@ def _place(path: str) -> str:
 
 def _compare_type(place: str, given: Any, expected: Any, engine: Engine, terms: int) -> Difference | None:
     if isinstance(expected, tuple) or isinstance(given, tuple):
-        return None if given == expected else Difference("type", _container_words(place, given, expected))
+        if given == expected:
+            return None
+        return Difference("type", _container_words(place, given, expected), _advice(given, expected, engine))
     if expected.is_array:
         wanted = engine if engine != "python" else "torch"
         plain = wanted == "numpy" and type(given.value) in (bool, int, float) and expected.value.ndim == 0
         if given.kind == wanted or plain:
             return None
-        return Difference("type", f"{place} is {_type_words(given)}; {_TENSOR_NAMES[wanted]} is wanted.")
+        words = f"{place} is {_type_words(given)}; {_TENSOR_NAMES[wanted]} is wanted."
+        return Difference("type", words, _advice(given, expected, engine))
     if given.is_array:
         single = expected.value is not None and given.value.ndim == 0
         advice = ("`.item()` takes the number out.",) if single else ()
         words = f"{place} is {_type_words(given)}; {_type_words(expected)} is wanted."
         return Difference("type", words, advice)
-    kinds = {type(given.value), type(expected.value)}
-    if len(kinds) == 1 or kinds == {int, float}:
+    kinds = type(given.value), type(expected.value)
+    if kinds[0] is kinds[1] or kinds == (int, float):
         return None
-    return Difference("type", f"{place} is {_type_words(given)}; {_type_words(expected)} is wanted.")
+    advice = (f"Yours {given.value!r}: `/` gives a float, `//` and `int(...)` a whole number.",)
+    words = f"{place} is {_type_words(given)}; {_type_words(expected)} is wanted."
+    return Difference("type", words, advice if kinds == (float, int) else ())
+
+
+def _advice(given: Any, expected: Any, engine: Engine) -> tuple[str, ...]:
+    """How a value of the wrong kind becomes one of the right kind."""
+    kind, value = ("", given.value) if isinstance(given, Leaf) else (given[0], ())
+    if isinstance(expected, Leaf) and expected.is_array and type(value) in (bool, int, float):
+        return ("Leave out `.item()`, `float` and `int`: they take the number out of its tensor.",)
+    if kind == "dict" or isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
+        return ()
+    if isinstance(expected, Leaf):
+        return (_MAKES["torch" if engine == "python" else engine],) if expected.is_array else ()
+    return (f"Wrap it: `{expected[0]}(...)`.",) if expected[0] not in ("dict", kind) else ()
 
 
 def _container_words(place: str, given: Any, expected: Any) -> str:
@@ -224,10 +267,8 @@ def _compare_dtype(place: str, given: Any, expected: Any, engine: Engine, terms:
         return None
     if given.dtype == expected.dtype:
         return None
-    advice: tuple[str, ...] = ()
-    if given.dtype.startswith(("int", "float")) and expected.dtype.startswith("float"):
-        advice = ("A tensor you create takes the default dtype unless you pass `dtype=x.dtype`.",)
-    return Difference("dtype", f"{place} is {given.dtype}; torch's is {expected.dtype}.", advice)
+    words = f"{place} is {given.dtype}; torch's is {expected.dtype}."
+    return Difference("dtype", words, dtypes=(given.dtype, expected.dtype))
 
 
 def _compare_values(place: str, given: Any, expected: Any, engine: Engine, terms: int) -> Difference | None:

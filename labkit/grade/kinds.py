@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from dataclasses import replace
 from typing import Any
@@ -11,8 +12,8 @@ import numpy as np
 from labkit.exercises.declare import Fix, Measure, Predict, WriteTest
 from labkit.grade.compare import leaf
 from labkit.grade.ladder import judge_implement, terms_of, trial
-from labkit.grade.run import is_stub, seed_everything, where_it_failed
-from labkit.grade.verdict import Verdict, hint_line, is_blank, not_started
+from labkit.grade.run import is_stub, quiet, seed_everything, where_it_failed
+from labkit.grade.verdict import Verdict, hint_line, is_blank, not_started, wrapped
 
 # fix
 
@@ -20,12 +21,14 @@ from labkit.grade.verdict import Verdict, hint_line, is_blank, not_started
 def judge_fix(exercise: Fix, answer: Any, fault: Any = None) -> Verdict:
     """Both halves are checked: the code must be mended, and the fault named."""
     mended = judge_implement(exercise, answer)
-    named = None if is_blank(fault) else fault
+    named = None if is_blank(fault) else _choice(exercise, fault)
     if mended.status == "not started":
         return mended
     if not mended.passed:
         terms = [terms_of(exercise, case) for case in exercise.cases]
-        if not trial(exercise, answer).same(trial(exercise, exercise.broken), terms):
+        with quiet():
+            untouched = trial(exercise, answer).same(trial(exercise, exercise.broken), terms)
+        if not untouched:
             return mended
         if named is None:
             return not_started(
@@ -35,19 +38,20 @@ def judge_fix(exercise: Fix, answer: Any, fault: Any = None) -> Verdict:
             return replace(
                 mended, headline="you named the fault; the code still has it. Now mend it.", mistake=None
             )
-        lines = (_menu_line(exercise, named), hint_line(exercise))
+        lines = (*_menu_lines(exercise, named), hint_line(exercise))
         return replace(mended, headline="the code still has the fault.", lines=lines, mistake=None)
     if named is None:
         return Verdict(
             exercise.id,
             "values",
             "the code is mended. Now name the fault.",
-            (f"`fault` is one of {_menu(exercise)}.",),
+            wrapped(f"`fault` is one of {_menu(exercise)}.", 4),
         )
     if named != exercise.fault:
-        status = "values" if _on_menu(exercise, named) else "type"
-        lines = (_menu_line(exercise, named), hint_line(exercise))
-        return Verdict(exercise.id, status, f"the code is mended, but the fault was not {named!r}.", lines)
+        known = _on_menu(exercise, named)
+        words = f"but the fault was not {named!r}" if known else "but `fault` is not on the menu"
+        lines = (*_menu_lines(exercise, named), hint_line(exercise))
+        return Verdict(exercise.id, "values" if known else "type", f"the code is mended, {words}.", lines)
     return replace(mended, headline=f'fault "{exercise.fault}" named and mended; {mended.headline}')
 
 
@@ -59,11 +63,20 @@ def _on_menu(exercise: Fix, named: Any) -> bool:
     return isinstance(named, str) and named in exercise.menu
 
 
-def _menu_line(exercise: Fix, named: Any) -> str:
+def _choice(exercise: Fix, named: Any) -> Any:
+    """The entry of the menu that was meant: spaces and capitals do not count."""
+
+    def plain(text: str) -> str:
+        return "".join(text.split()).casefold()
+
+    return next((key for key in exercise.menu if plain(key) == plain(str(named))), named)
+
+
+def _menu_lines(exercise: Fix, named: Any) -> tuple[str, ...]:
     """What to say about a wrong name for the fault."""
     if _on_menu(exercise, named):
-        return exercise.menu[named]
-    return f"That is not on the menu. Choose from {_menu(exercise)}."
+        return (exercise.menu[named],)
+    return wrapped(f"{named!r} is not on the menu. Choose from {_menu(exercise)}.", 4)
 
 
 # predict
@@ -76,8 +89,12 @@ def judge_predict(exercise: Predict, answer: Any, sure: Any = None) -> Verdict:
         keys = ", ".join(exercise.items)
         return Verdict(exercise.id, "type", f"the predictions are a dict with exactly these keys: {keys}.")
     open_items = [key for key, value in answer.items() if is_blank(value)]
+    open_items += ["sure"] if sure is ... else []
     if open_items:
         return not_started(exercise, f"still to predict: {', '.join(open_items)}.")
+    if sure is not None and not (type(sure) is int and 0 <= sure <= len(answer)):
+        words = f"`sure` is how many you expect to have right: a whole number from 0 to {len(answer)}."
+        return Verdict(exercise.id, "type", words, (f"Yours {sure!r}.",))
     wrong = wrong_items(exercise, answer)
     if not wrong:
         return Verdict(exercise.id, "pass", f"all {len(answer)} predictions are right.", (exercise.passed,))
@@ -85,12 +102,16 @@ def judge_predict(exercise: Predict, answer: Any, sure: Any = None) -> Verdict:
         m for m in exercise.mistakes if all(_agrees(answer[key], value) for key, value in m.wrong.items())
     ]
     lines = [f"Likely cause: {mistake.says}" for mistake in seen[:3]]
-    lines.append(
-        "Your first answers are kept for calibration. Run the code, find out why, then correct them."
-    )
-    headline = f"{len(answer) - len(wrong)} of {len(answer)} right; look again at {', '.join(wrong)}."
+    strange = _mistyped(exercise, answer)
+    if strange:
+        status, (headline, *more) = "type", strange
+        lines += more[:3]
+    else:
+        status = "values"
+        headline = f"{len(answer) - len(wrong)} of {len(answer)} right; look again at {', '.join(wrong)}."
+        lines.append("Your first answers are kept for calibration. Find out why, then correct them.")
     return Verdict(
-        exercise.id, "values", headline, (*lines, hint_line(exercise)), seen[0].name if seen else None
+        exercise.id, status, headline, (*lines, hint_line(exercise)), seen[0].name if seen else None
     )
 
 
@@ -98,9 +119,55 @@ def wrong_items(exercise: Predict, answer: dict[str, Any]) -> list[str]:
     return [key for key, item in exercise.items.items() if not _agrees(answer[key], item.truth())]
 
 
+def _mistyped(exercise: Predict, answer: dict[str, Any]) -> list[str]:
+    """A sentence for each answer of a type that cannot be right, whatever the truth.
+
+    Fair guesses are left alone: "error", any word where some item wants one, a shape where "error" is right.
+    """
+    truths = {key: _sort(item.truth()) for key, item in exercise.items.items()}
+    sentences = []
+    for key, wanted in truths.items():
+        given = _sort(answer[key])
+        if given == _TEXT:
+            is_word = _sort(_unquoted(answer[key])) != wanted
+            fair = is_word and (_TEXT in truths.values() or answer[key] == "error")
+        else:
+            fair = wanted == _TEXT and len({*truths.values()}) > 1
+        if given != wanted and not fair:
+            sentences.append(f"`{key}` is {answer[key]!r}, {given}; {wanted} is wanted.")
+    return sentences
+
+
+_TEXT = "text in quotes"
+
+
+def _sort(value: Any) -> str:
+    """Of which type an answer is, in words."""
+    value = _plain(value)
+    if isinstance(value, str) or type(value).__name__ == "dtype":
+        return _TEXT
+    if isinstance(value, bool):
+        return "True or False"
+    if isinstance(value, int | float):
+        return "a number"
+    return "a tuple" if isinstance(value, tuple | list) else f"a {type(value).__name__}"
+
+
+def _unquoted(text: Any) -> Any:
+    """What a text would be without its quotes; the text itself if it is no number, tuple, True or False."""
+    try:
+        return ast.literal_eval(str(text).strip())
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") and np.ndim(value) == 0 else value
+
+
 def _agrees(given: Any, truth: Any) -> bool:
     """Equal, with lists taken for tuples, floats to 1 %, and text without regard to capitals."""
-    given = given.item() if hasattr(given, "item") and np.ndim(given) == 0 else given
+    given = _plain(given)
     if isinstance(truth, tuple | list):
         is_sequence = isinstance(given, tuple | list) and len(given) == len(truth)
         return is_sequence and all(_agrees(a, b) for a, b in zip(given, truth, strict=True))
@@ -125,7 +192,7 @@ def judge_measure(exercise: Measure, answer: Any) -> Verdict:
     if is_blank(answer):
         return not_started(exercise, "no measurement yet.")
     wanted = exercise.answer_type if isinstance(exercise.answer_type, tuple) else (exercise.answer_type,)
-    plain = answer.item() if hasattr(answer, "item") and np.ndim(answer) == 0 else answer
+    plain = _plain(answer)
     if isinstance(plain, int) and not isinstance(plain, bool) and float in wanted:
         plain = plain if int in wanted else float(plain)
     if not isinstance(plain, wanted) or (isinstance(plain, bool) and bool not in wanted):
@@ -171,7 +238,7 @@ def judge_test(exercise: WriteTest, answer: Any) -> Verdict:
     if rejected is not None:
         kind = type(rejected).__name__
         line = where_it_failed(rejected)
-        lines += [f"It raised `{kind}` {rejected}".rstrip(), *([f"At {line}"] if line else [])]
+        lines += [*wrapped(f"It raised `{kind}` {rejected}".rstrip()), *([f"At {line}"] if line else [])]
         headline, status = "the test rejects a right implementation.", "error"
     else:
         lines.append(f"First one missed: {exercise.bugs[missed[0]][0]}")

@@ -5,6 +5,7 @@ error -> rule -> type -> shape -> dtype -> values -> gradients -> memory -> extr
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,8 +14,24 @@ import numpy as np
 from labkit.exercises.declare import Case, Implement, Mistake, Raises
 from labkit.grade import rules
 from labkit.grade.compare import Difference, Leaf, compare, flatten, same
-from labkit.grade.run import Outcome, expected, expected_gradients, gradients, is_stub, run, where_it_failed
-from labkit.grade.verdict import STATUSES, Verdict, hint_line, is_blank, not_started
+from labkit.grade.run import (
+    Outcome,
+    expected,
+    expected_gradients,
+    gradients,
+    is_own,
+    is_stub,
+    quiet,
+    raised_in,
+    run,
+    warnings_at_the_learners_line,
+    where_it_failed,
+)
+from labkit.grade.verdict import STATUSES, Verdict, hint_line, is_blank, not_started, wrapped
+
+# What makes a tensor of the default dtype, whatever the dtype of the inputs.
+_CREATES = {"zeros", "ones", "empty", "full", "eye", "rand", "randn", "linspace", "tensor", "Tensor"}
+_DEFAULT = {"torch": "float32", "labkit": "float32", "numpy": "float64"}
 
 # The last error that an answer raised, for `labkit.traceback()`.
 last_error: BaseException | None = None
@@ -41,7 +58,8 @@ def _same_outcome(a: Outcome, b: Outcome, terms: int) -> bool:
 
 def trial(exercise: Implement, answer: Any) -> Trial:
     """Run an answer on all cases, then backward on the ordinary ones that returned something."""
-    outcomes = [run(exercise, answer, case) for case in exercise.cases]
+    with warnings_at_the_learners_line():
+        outcomes = [run(exercise, answer, case) for case in exercise.cases]
     results = zip(exercise.cases, outcomes, strict=True)
     returned = [case for case, outcome in results if outcome.error is None and not case.extreme]
     if not exercise.grads:
@@ -51,11 +69,12 @@ def trial(exercise: Implement, answer: Any) -> Trial:
 
 def _backward(exercise: Implement, answer: Any, case: Case) -> dict[str, Any]:
     try:
-        return gradients(exercise, answer, case)
+        with quiet():  # it has printed and warned once already
+            return gradients(exercise, answer, case)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the backward pass is the learner's code too
-        return {"error": f"{type(error).__name__}: {str(error).strip().split(chr(10))[0]}"}
+        return {"error": f"{type(error).__name__}: {str(error).strip()}"}
 
 
 def terms_of(exercise: Implement, case: Case) -> int:
@@ -74,7 +93,8 @@ def judge_implement(exercise: Implement, answer: Any) -> Verdict:
         return not_started(exercise, "nothing here yet.")
     attempt = trial(exercise, answer)
     judged = _judged(exercise, attempt)
-    if any(is_stub(outcome.error) and not _wanted(outcome, truth) for _, outcome, truth in judged):
+    stubs = [o.error for _, o, truth in judged if o.error and is_stub(o.error) and not _wanted(o, truth)]
+    if any(is_own(error, answer) for error in stubs):
         return not_started(exercise, "the answer still reaches `raise NotImplementedError`.")
     problem = _first_problem(exercise, answer, attempt, judged)
     if problem is None:
@@ -141,14 +161,17 @@ def _errors(judged: Judged) -> Problem | None:
 def _error(case: Case, error: BaseException) -> Problem:
     global last_error
     last_error = error
-    kind, message = type(error).__name__, str(error).strip().split("\n")[0]
+    kind, message = type(error).__name__, str(error).strip()
+    if is_stub(error):  # the answer's own stub was found before
+        headline = f"`{raised_in(error)}` above is not written yet; this exercise uses it."
+        return Problem("error", headline, (), case)
     if isinstance(error, SystemExit):
         message = "the answer ends the program; return a value instead"
     if isinstance(error, RecursionError):
         message = "the answer calls itself without end, or too deeply for Python"
     line = where_it_failed(error)
-    lines = (f"At {line}",) if line else ()
-    return Problem("error", f"`{kind}`: {message}" if message else f"`{kind}`", lines, case)
+    lines = (*wrapped(message), *((f"At {line}",) if line else ()))
+    return Problem("error", f"your code raises `{kind}`{':' if message else '.'}", lines, case)
 
 
 def _rules(exercise: Implement, answer: Any, attempt: Trial) -> Problem | None:
@@ -186,7 +209,22 @@ def _difference(exercise: Implement, case: Case, outcome: Outcome, truth: Any) -
             else "Is there a `return` on every path?"
         )
         return Difference("type", "the answer returns None.", (advice,))
-    return compare(outcome.value, truth, exercise.engine, terms_of(exercise, case))
+    difference = compare(outcome.value, truth, exercise.engine, terms_of(exercise, case))
+    if difference and difference.dtypes:
+        difference = replace(difference, lines=_dtype_advice(exercise, case, outcome, *difference.dtypes))
+    return difference
+
+
+def _dtype_advice(
+    exercise: Implement, case: Case, outcome: Outcome, mine: str, truth: str
+) -> tuple[str, ...]:
+    """Only where it is the cause: the answer made a tensor of the default dtype, and an input has torch's."""
+    inputs = case.inputs(exercise.id, exercise.dtype).items()
+    like = [name for name, value in inputs if isinstance(value, np.ndarray) and value.dtype.name == truth]
+    made = exercise.engine != "torch" or _CREATES & {*outcome.used}
+    if not (like and made and mine == _DEFAULT.get(exercise.engine)):
+        return ()
+    return (f"What you create is {mine}, the default dtype, unless you pass `dtype={like[0]}.dtype`.",)
 
 
 def _draw(difference: Difference | None) -> str | None:
@@ -209,7 +247,9 @@ def _gradients(exercise: Implement, attempt: Trial, judged: Judged) -> Problem |
         if "error" in mine:
             # Changing an input in place breaks the backward pass: then that is the thing to say.
             changed = _memory(exercise, [(case, outcome, truth)])
-            return changed or Problem("gradients", f"the backward pass fails: {mine['error']}", (), case)
+            kind, _, words = mine["error"].partition(": ")
+            headline = f"the values are right; the backward pass raises `{kind}`{':' if words else '.'}"
+            return changed or Problem("gradients", headline, wrapped(words), case)
         theirs = expected_gradients(exercise, case)
         for name in exercise.grads:
             problem = _gradient(exercise, case, name, mine.get(name), theirs[name])
@@ -268,15 +308,30 @@ def _cost(exercise: Implement, judged: Judged) -> Problem | None:
 def recognize(exercise: Implement, attempt: Trial) -> Mistake | None:
     """The declared mistake that does the same as this answer on every case, if there is one.
 
-    Where every case raised, only the kind of error could be compared: too little to name a cause.
+    Where every case raised, the words of the errors have to agree as well as their kind.
     """
-    if all(outcome.error is not None for outcome in attempt.outcomes):
-        return None
     terms = [terms_of(exercise, case) for case in exercise.cases]
     for mistake in exercise.mistakes:
-        if attempt.same(trial(exercise, mistake.wrong), terms):
+        with quiet():
+            other = trial(exercise, mistake.wrong)
+        pairs = zip(attempt.outcomes, other.outcomes, strict=True)
+        if attempt.same(other, terms) and (
+            any(outcome.error is None for outcome in attempt.outcomes)
+            or all(_said(a.error) == _said(b.error) is not None for a, b in pairs)
+        ):
             return mistake
     return None
+
+
+def _said(error: BaseException | None) -> tuple[str, list[str]] | None:
+    """What an error says: its first line without numbers, and the numbers in order of size.
+
+    None if that could be said of anything: "list index out of range" has no number and quotes no name.
+    """
+    line = re.sub(r"0x[0-9a-fA-F]+", "", str(error).strip().split("\n")[0])
+    words, numbers = re.sub(r"\d+", "", line), sorted(re.findall(r"\d+", line))
+    telling = re.search("[a-z]{2}", words) and (numbers or "'" in words)
+    return (words, numbers) if telling else None
 
 
 def _explain(exercise: Implement, attempt: Trial, problem: Problem) -> Verdict:
@@ -287,9 +342,9 @@ def _explain(exercise: Implement, attempt: Trial, problem: Problem) -> Verdict:
     inputs = problem.case.inputs(exercise.id, exercise.dtype) if problem.case else {}
     if problem.case and inputs:
         lines.append(f"Inputs: {_describe(inputs)}")
-        lines.append(f'Get them with `labkit.case("{exercise.id}", "{problem.case.name}")`.')
+        lines.append(f'Get them: `import labkit; labkit.case("{exercise.id}", "{problem.case.name}")`')
     if problem.status == "error":
-        lines.append("Whole traceback: `labkit.traceback()`")
+        lines.append("Whole traceback: `import labkit; labkit.traceback()`")
     lines.append(hint_line(exercise))
     headline = f"for case `{problem.case.name}`, {problem.headline}" if problem.case else problem.headline
     name = problem.case.name if problem.case else None

@@ -56,7 +56,9 @@ def one_line(verdict: Verdict) -> str:
     if verdict.status in ("pass", "not started"):
         return verdict.headline
     cause = next((line for line in verdict.lines if line.startswith("Likely cause: ")), None)
-    return f"{verdict.status}: {cause.removeprefix('Likely cause: ') if cause else verdict.headline}"
+    more = verdict.lines[0] if verdict.headline.endswith(":") and verdict.lines else ""
+    said = cause.removeprefix("Likely cause: ") if cause else f"{verdict.headline} {more}".strip()
+    return f"{verdict.status}: {said}"
 
 
 def summary(results: list[Result]) -> str:

@@ -11,7 +11,10 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from types import CodeType
 from typing import Any
+
+import numpy as np
 
 from labkit.exercises.declare import Rules
 
@@ -21,7 +24,7 @@ _REFERENCE = ("labkit.exercises", "labkit.grade", "labkit.book")
 _PYTHON = {"len", "range", "tuple", "list", "dict", "int", "float", "bool", "enumerate", "zip", "max", "min"}
 _PYTHON |= {"isinstance", "print", "super", "reversed", "abs", "type"}
 _LOOKS = {"dim", "size", "item", "stride", "numel", "is_contiguous", "storage_offset", "data_ptr", "init"}
-_LOOKS |= {"len", "float", "int", "bool", "index", "format", "repr", "str", "element_size", "ndimension"}
+_LOOKS |= {"len", "index", "format", "repr", "str", "element_size", "ndimension"}
 _TURNS = {"T", "mT", "H", "mH"}
 _LOOKS |= _TURNS
 _OPERATORS = {"add", "sub", "mul", "truediv", "div", "floordiv", "floor_divide", "mod", "remainder", "pow"}
@@ -59,9 +62,11 @@ def _torch_watcher(used: Counter[str]) -> Any:
 
 
 def _bare(name: str) -> str:
-    """`__rmatmul__` -> "matmul", `relu_` -> "relu"."""
+    """`__rmatmul__` -> "matmul", `relu_` -> "relu"; `float(x)` takes the number out, as `x.item()` does."""
     if name.startswith("__") and name.endswith("__"):
         bare = name.strip("_")
+        if bare in ("float", "int", "bool"):
+            return "item"
         return bare[1:] if bare[:1] in "ri" and bare[1:] in _OPERATORS else bare
     return name.strip("_")
 
@@ -107,8 +112,8 @@ def _forbidden(name: str) -> str:
 
 
 def _not_allowed(name: str, allows: tuple[str, ...]) -> str:
-    allowed = ", ".join(f"`{item}`" for item in allows)
-    return f"`{name}` is not on this puzzle's list. Allowed: {allowed}, operators and indexing."
+    allowed = "".join(f"`{item}`, " for item in allows) + "operators and indexing"
+    return f"`{name}` is not on this puzzle's list. Allowed: {allowed}{'' if allows else ' only'}."
 
 
 def cost(used: Counter[str], rules: Rules) -> str | None:
@@ -138,6 +143,16 @@ def _functions(answer: Any) -> list[Callable[..., Any]]:
         if not _comes_from_library(base) and base.__module__ != "builtins":
             found += [_function_of(member) for member in vars(base).values()]
     return [function for function in found if inspect.isfunction(function)]
+
+
+def own_code(answer: Any) -> list[CodeType]:
+    """The code of a function, or of the methods that a class defines itself."""
+    while isinstance(answer, functools.partial):
+        answer = answer.func
+    if inspect.isfunction(answer) or inspect.ismethod(answer):
+        return [inspect.unwrap(answer).__code__]
+    members = map(_function_of, vars(answer if inspect.isclass(answer) else type(answer)).values())
+    return [member.__code__ for member in members if inspect.isfunction(member)]
 
 
 def _own_names(answer: Any) -> set[str]:
@@ -196,13 +211,22 @@ def _first_broken(tree: ast.AST, function: Callable[..., Any], rules: Rules, own
             return "This one is to be done without a loop: let broadcasting or indexing visit the elements."
         if isinstance(node, ast.MatMult) and "matmul" in rules.forbids:
             return _forbidden("matmul")
-        if isinstance(node, ast.Attribute) and node.attr in _TURNS & {*rules.forbids}:
+        if isinstance(node, ast.Attribute) and _reads(node, rules.forbids):
             return _forbidden(node.attr)
         if isinstance(node, ast.Call):
             sentence = _broken_call(node, function, rules, own)
             if sentence:
                 return sentence
     return None
+
+
+def _reads(node: ast.Attribute, forbids: tuple[str, ...]) -> bool:
+    """Whether an attribute of tensors or arrays is forbidden: `x.T`, or NumPy's `x.strides` for "stride"."""
+    if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+        return False
+    torch = sys.modules.get("torch")
+    known = hasattr(np.ndarray, node.attr) or (torch is not None and hasattr(torch.Tensor, node.attr))
+    return known and (node.attr in forbids or node.attr.removesuffix("s") in forbids)
 
 
 def _mentions_grader(node: ast.AST, function: Callable[..., Any]) -> bool:

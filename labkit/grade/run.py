@@ -6,18 +6,21 @@ import io
 import linecache
 import sys
 import sysconfig
+import warnings
 import zlib
 from collections import Counter
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType, TracebackType
 from typing import Any
 
 import numpy as np
 
 from labkit.exercises.declare import Case, Implement
 from labkit.grade.compare import Leaf, flatten, is_labkit, is_torch
-from labkit.grade.rules import watched
+from labkit.grade.rules import own_code, watched
 
 
 @dataclass
@@ -66,8 +69,16 @@ def _convert(value: Any, engine: str) -> Any:
         return labkit.from_numpy(value)
     import torch
 
-    has_negative_stride = any(step < 0 for step in value.strides)
-    return torch.from_numpy(value.copy() if has_negative_stride else value)
+    if any(step < 0 for step in value.strides):
+        value = value.copy()
+    if value.flags.c_contiguous or not value.size:
+        return torch.from_numpy(value)
+    # A view seldom starts where its storage does: what forgets the offset should be seen.
+    steps = [step // value.itemsize for step in value.strides]
+    span = 1 + sum((size - 1) * step for size, step in zip(value.shape, steps, strict=True))
+    memory = np.lib.stride_tricks.as_strided(value, (span,), (value.itemsize,))
+    storage = np.concatenate([memory[-1:], memory])
+    return torch.from_numpy(storage).as_strided(value.shape, steps, 1)
 
 
 def expected(exercise: Implement, case: Case) -> Any:
@@ -99,6 +110,34 @@ def run(exercise: Implement, answer: Any, case: Case) -> Outcome:
     after = _plain(inputs)
     outcome.changed = tuple(name for name in inputs if not _same(before[name], after[name]))
     return outcome
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """For a second run, or of code that is not the learner's: nothing it prints or warns of is shown."""
+    with redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def warnings_at_the_learners_line() -> Iterator[None]:
+    """torch's warnings would name the line of `rules.py` that watches it; name the one that called torch."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def show_there(
+            message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None
+        ) -> None:
+            frame: FrameType | None = sys._getframe(1)
+            while frame and not _is_learners(frame):
+                frame = frame.f_back
+            if frame and filename.startswith(_NOT_LEARNERS[0]):
+                filename, lineno = frame.f_code.co_filename, frame.f_lineno
+            show(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show_there
+        yield
 
 
 def call(exercise: Implement, answer: Any, inputs: dict[str, Any]) -> Any:
@@ -227,19 +266,41 @@ _NOT_LEARNERS = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"), "
 
 def where_it_failed(error: BaseException) -> str | None:
     """The line of the learner's own code that raised, as `line 3: return x.sum(5)`."""
-    found = None
-    trace = error.__traceback__
+    trace = _learners_trace(error)
+    if trace is None:
+        return None
+    source = linecache.getline(trace.tb_frame.f_code.co_filename, trace.tb_lineno).strip()
+    return f"line {trace.tb_lineno}: {source}" if source else f"line {trace.tb_lineno}"
+
+
+def _learners_trace(error: BaseException) -> TracebackType | None:
+    """The innermost part of a traceback that is in the learner's own code."""
+    found, trace = None, error.__traceback__
     while trace is not None:
-        filename = trace.tb_frame.f_code.co_filename
-        if "site-packages" not in filename and not filename.startswith(_NOT_LEARNERS):
-            source = linecache.getline(filename, trace.tb_lineno).strip()
-            found = f"line {trace.tb_lineno}: {source}" if source else f"line {trace.tb_lineno}"
+        found = trace if _is_learners(trace.tb_frame) else found
         trace = trace.tb_next
     return found
 
 
+def _is_learners(frame: FrameType) -> bool:
+    filename = frame.f_code.co_filename
+    return "site-packages" not in filename and not filename.startswith(_NOT_LEARNERS)
+
+
 def is_stub(error: BaseException | None) -> bool:
-    """Whether an error is the stub's own `raise NotImplementedError`, not torch's for an odd dtype."""
+    """Whether an error is a stub's `raise NotImplementedError`, not torch's for an odd dtype."""
     if not isinstance(error, NotImplementedError):
         return False
     return str(error) in ("", "your code here") or "NotImplementedError" in (where_it_failed(error) or "")
+
+
+def is_own(error: BaseException, answer: Any) -> bool:
+    """Whether the line that raised stands in the cell of the answer, as far as that can be told."""
+    trace, cells = _learners_trace(error), {code.co_filename for code in own_code(answer)}
+    return trace is None or not cells or trace.tb_frame.f_code.co_filename in cells
+
+
+def raised_in(error: BaseException) -> str:
+    """The name of the learner's function that raised."""
+    trace = _learners_trace(error)
+    return trace.tb_frame.f_code.co_qualname.split(".<locals>")[0] if trace else "a function"

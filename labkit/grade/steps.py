@@ -13,6 +13,7 @@ that decides a verdict is here, so that the two cannot disagree.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
@@ -108,7 +109,9 @@ class Grading:
                 "`make doctor` looks for the cause.",
             )
         if ran.error and ran.error.startswith("NameError"):
-            return _error(ex, ran.error, "Keep the name that the page gives the answer.")
+            name = ran.error.split("'")[1] if "'" in ran.error else "of the answer"
+            said = f"the check looks for the name `{name}`, which the answer cell does not define."
+            return _error(ex, said, "Keep the name that the page gives the answer.")
         if ran.error:
             return _error(ex, f"the check could not run: {ran.error}")
         return _error(
@@ -122,7 +125,9 @@ class Grading:
             return _error(ex, f"your cell {self._why(ran)}", *self._advice(ran))
         if (ran.error or "").startswith("NotImplementedError"):
             return Verdict(ex, "not started", "the answer still reaches `raise NotImplementedError`.")
-        return _error(ex, f"your cell does not run from a fresh start: {ran.error}")
+        # IPython makes up a file name for a cell: "incomplete input (3774037511.py, line 2)".
+        said = re.sub(r" \([^()]*, line (\d+)\)$", r", line \1 of the cell", ran.error or "")
+        return _error(ex, f"your cell does not run from a fresh start: {said}")
 
     def _why(self, ran: Ran) -> str:
         if ran.ended == "slow":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -113,9 +114,15 @@ def is_blank(value: Any) -> bool:
     return value is None or value is Ellipsis
 
 
+def wrapped(text: str, most: int = 2) -> tuple[str, ...]:
+    """A text as at most that many lines: what was not written for one line, such as torch's own words."""
+    plain = _short(text, most * LONGEST)
+    return tuple(textwrap.wrap(plain, LONGEST - 2, max_lines=most, placeholder="..."))
+
+
 def _short(text: str, most: int = LONGEST - 2) -> str:
     """One line of at most `most` characters, without addresses of objects."""
-    line = " ".join(re.sub(r" at 0x[0-9a-fA-F]+", "", text).split())
+    line = " ".join(re.sub(r" at 0x[0-9a-fA-F]+", "", text[:10_000]).split())
     return line if len(line) <= most else line[: most - 3] + "..."
 
 

@@ -225,7 +225,7 @@ def raises(x):
             {"mistakes": with_mistake("twin", lambda x: x.softmax(0))},
             "'twin' and 'wrong axis' cannot be told apart",
         ),
-        ({"mistakes": with_mistake("boom", raises)}, "raises in every case"),
+        ({"mistakes": with_mistake("boom", raises)}, "mistake 'boom' is not recognized: error"),
         ({"mistakes": SOFTMAX.mistakes[:2]}, "2 mistakes; declare at least three"),
         ({"rules": Rules()}, "not refused (pass: 4 cases agree"),
         ({"oracle": lambda x: torch.softmax(x, dim=1)}, "the solution does not pass"),

@@ -43,7 +43,8 @@ def test_listeners_hear_every_verdict(monkeypatch):
 
 
 def test_only_the_first_complete_prediction_is_remembered():
-    for answer, sure in ((RIGHT | {"a": ...}, 1), (RIGHT | {"a": (3,)}, 3), (RIGHT, 2)):
+    mistyped = (RIGHT | {"a": 3}, 1), (RIGHT, True)
+    for answer, sure in ((RIGHT | {"a": ...}, 1), *mistyped, (RIGHT | {"a": (3,)}, 3), (RIGHT, 2)):
         try:
             check("w00.shapes", answer, sure=sure)
         except CheckFailed:

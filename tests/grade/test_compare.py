@@ -71,6 +71,8 @@ def test_what_is_no_number_is_never_taken_for_a_scalar(given):
 def test_plain_numbers():
     assert status(42.0, torch.tensor(42.0, dtype=torch.float64), engine="numpy") is None
     assert status(3, 3.0, engine="python") is None
+    assert status(3.0, 3, engine="python") == "type"
+    assert status((3.0, 2), (3, 2), engine="python") == "type"
     assert status(True, 1, engine="python") == "type"
     assert status(1, True, engine="python") == "type"
     assert status("42", 42, engine="python") == "type"
@@ -177,6 +179,47 @@ def test_the_first_difference_is_named():
     yours[1, 0] = 7.5
     (line, *_) = difference(yours, theirs).lines
     assert line == "1 of 6 values differ; first at [1, 0]: yours 7.5, torch 9."
+
+
+@pytest.mark.parametrize(
+    ("yours", "theirs", "words"),
+    [
+        ((1, 4), (12, 4), "Yours (1, 4), wanted (12, 4)."),
+        (torch.Size([1, 4]), (12, 4), "Yours (1, 4), wanted (12, 4)."),
+        (["a", True], ["b", True], "Yours ['a', True], wanted ['b', True]."),
+        ((1, 4, 1), (12, 4), "Yours (1, 4, 1), wanted (12, 4)."),
+    ],
+)
+def test_short_sequences_are_shown_whole(yours, theirs, words):
+    assert difference(yours, theirs, engine="python").lines == (words,)
+
+
+def test_long_sequences_are_not_shown_whole():
+    assert "output[7]" in difference(tuple(range(90)), (*range(7), *range(8, 91)), engine="python").headline
+
+
+@pytest.mark.parametrize(
+    ("yours", "theirs", "engine", "words"),
+    [
+        ([1, 2], (1, 2), "python", "Wrap it: `tuple(...)`."),
+        ((i for i in (1, 2)), (1, 2), "python", "Wrap it: `tuple(...)`."),
+        (np.array([1, 2]), (1, 2), "python", "Wrap it: `tuple(...)`."),
+        ((1, 2), [1, 2], "python", "Wrap it: `list(...)`."),
+        (np.zeros(2, np.float32), torch.zeros(2), "torch", "`torch.as_tensor(...)`, or work with tensors"),
+        ([0.0, 0.0], torch.zeros(2), "torch", "`torch.as_tensor(...)`"),
+        (torch.zeros(2), torch.zeros(2), "numpy", "`np.asarray(...)`, or work with arrays"),
+        (0.0, torch.tensor(0.0), "torch", "Leave out `.item()`"),
+        (42.0, 42, "python", "`//`"),
+    ],
+)
+def test_the_wrong_kind_is_told_how_to_become_the_right_one(yours, theirs, engine, words):
+    found = difference(yours, theirs, engine=engine)
+    assert (found.status == "type" and found.lines[-1].startswith(words)) or words in found.lines[-1]
+
+
+@pytest.mark.parametrize("yours", [None, "12", {"a": 1}, 3, (1, 2, 3)])
+def test_what_cannot_be_wrapped_is_not_told_to(yours):
+    assert not any("Wrap" in line for line in difference(yours, (1, 2), engine="python").lines)
 
 
 def test_numbers_get_the_digits_that_tell_them_apart():

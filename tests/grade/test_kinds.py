@@ -47,7 +47,11 @@ FIX = Fix(
         (mended, "wrong sign", "values", "The sign is right."),
         (mended, "something else", "type", "not on the menu"),
         (mended, ["one short"], "type", "not on the menu"),
+        (mended, "something else", "type", 'Choose from "one short", "wrong sign".'),
+        (broken, "something else", "values", "not on the menu"),
         (mended, "one short", "pass", "named and mended"),
+        (mended, " One  Short", "pass", "named and mended"),
+        (mended, "wrongsign", "values", "The sign is right."),
         (lambda x: x + 3, "one short", "values", "Too many."),
         (None, "one short", "not started", "nothing here"),
     ],
@@ -99,17 +103,15 @@ def test_other_ways_to_say_the_same(change):
     [
         {"shape": (3, 2)},
         {"shape": (2, 3, 1)},
-        {"shape": torch.zeros(2, 3)},
+        {"shape": "error"},
         {"number": 0.6},
-        {"number": True},
-        {"number": "0.5"},
+        {"number": "error"},
         {"number": math.nan},
         {"limit": 1e300},
         {"limit": -math.inf},
         {"odd": 0.0},
-        {"view": 1},
-        {"view": "True"},
         {"word": "copy"},
+        {"word": 7},
         {"word": np.zeros(3)},
     ],
 )
@@ -119,6 +121,37 @@ def test_wrong_predictions(change):
         verdict.status == "values"
         and verdict.headline == f"5 of 6 right; look again at {next(iter(change))}."
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        ({"shape": torch.zeros(2, 3)}, "a tuple"),
+        ({"shape": 6}, "a tuple"),
+        ({"shape": "(2, 3)"}, "a tuple"),
+        ({"number": True}, "a number"),
+        ({"number": "0.5"}, "a number"),
+        ({"number": (0.5,)}, "a number"),
+        ({"view": 1}, "True or False"),
+        ({"view": "True"}, "True or False"),
+    ],
+)
+def test_predictions_of_the_wrong_type(change, wanted):
+    verdict = judge(PREDICT, RIGHT | change | {"limit": 0.0})
+    (key,) = change
+    assert verdict.status == "type" and verdict.headline.startswith(f"`{key}` is ")
+    assert verdict.headline.endswith(f"{wanted} is wanted.")
+
+
+@pytest.mark.parametrize("sure", [True, "all", 7, -1, 3.0])
+def test_how_sure_is_a_whole_number(sure):
+    verdict = judge(PREDICT, RIGHT, sure=sure)
+    assert verdict.status == "type" and "a whole number from 0 to 6" in verdict.headline
+
+
+def test_how_sure_is_asked_for():
+    assert [judge(PREDICT, RIGHT, sure=sure).status for sure in (0, 6, None)] == ["pass"] * 3
+    assert judge(PREDICT, RIGHT, sure=...).status == "not started"
 
 
 def test_predictions_that_are_not_complete():

@@ -1,5 +1,7 @@
 """The ladder: one rung at a time, in order, and no way around."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -109,8 +111,9 @@ def test_an_error_is_said_before_anything_else_and_once():
 
     found = verdict(answer)
     assert (found.status, found.case) == ("error", "columns, strided")
-    assert found.headline.endswith("`TypeError`: what")
-    assert "At line" in found.lines[0] and 'raise TypeError("what' in found.lines[0]
+    assert found.headline.endswith("your code raises `TypeError`:")
+    assert found.lines[0] == "what now"
+    assert "At line" in found.lines[1] and 'raise TypeError("what' in found.lines[1]
 
 
 def test_gradients_are_judged_although_one_case_raises():
@@ -139,6 +142,25 @@ def test_a_mistake_that_differs_in_one_case_is_not_claimed():
         return wrong if x.shape[0] == 3 else center(x, dim)
 
     assert verdict(answer).mistake is None
+
+
+def cells(*sources):
+    """The names that cells of a notebook define, each cell a file of its own."""
+    space = {"torch": torch, "__name__": "__main__"}
+    for number, source in enumerate(sources):
+        exec(compile(source, f"<cell {number}>", "exec"), space)
+    return space
+
+
+def test_the_stub_of_another_exercise_is_named_and_ones_own_is_not_started():
+    earlier = "def mean(x, dim):\n    raise NotImplementedError('your code here')"
+    own = "def helper(x):\n    raise NotImplementedError\n\ndef center(x, dim):\n    return helper(x)"
+    found = verdict(cells(earlier, "def center(x, dim):\n    return x - mean(x, dim)")["center"])
+    assert found.status == "error"
+    assert found.headline.endswith("`mean` above is not written yet; this exercise uses it.")
+    assert verdict(cells(earlier, own)["center"]).status == "not started"
+    method = "class Center:\n    def __call__(self, x, dim):\n        return x - mean(x, dim)"
+    assert verdict(cells(earlier, method)["Center"]()).status == "error"
 
 
 def test_torchs_own_not_implemented_error_is_an_error_and_the_stub_is_not():
@@ -189,7 +211,8 @@ def test_nothing_that_a_backward_pass_raises_gets_out():
             raise RuntimeError("first line\nsecond line")
 
     found = verdict(lambda x, dim: Double.apply(center(x, dim)))
-    assert found.status == "gradients" and "first line" in found.headline
+    assert found.status == "gradients" and found.headline.endswith("the backward pass raises `RuntimeError`:")
+    assert found.lines[0] == "first line second line"
 
 
 def nested():
@@ -203,6 +226,36 @@ def test_outputs_that_make_no_sense(value):
     assert verdict(lambda x, dim: value).status in ("error", "type")
 
 
+def test_a_long_error_is_shown_in_two_lines():
+    def answer(x, dim):
+        raise RuntimeError("shapes " * 200_000)
+
+    found = verdict(answer)
+    assert found.lines[0].startswith("shapes") and found.lines[1].endswith("...")
+    assert found.lines[2].startswith("At line") and max(map(len, found.text().splitlines())) <= 160
+
+
+def test_what_a_message_says_to_type_works(capsys):
+    found = verdict(lambda x, dim: x.nonsense)
+    commands = [line.split("`")[1] for line in found.lines if "`import labkit" in line]
+    assert commands[0] == 'import labkit; labkit.case("w00.center", "rows")'
+    exec(commands[1], {})
+    assert "no attribute 'nonsense'" in capsys.readouterr().out
+
+
+def dtype_lines(answer, dtype="float64"):
+    found = verdict(answer, dtype=dtype)
+    assert found.status == "dtype"
+    return [line for line in found.lines if "default" in line]
+
+
+def test_a_created_tensor_is_told_of_its_dtype_and_nothing_else_is():
+    zeros = dtype_lines(lambda x, dim: torch.zeros(x.shape) + center(x, dim).float())
+    assert zeros == ["What you create is float32, the default dtype, unless you pass `dtype=x.dtype`."]
+    assert dtype_lines(lambda x, dim: center(x, dim).float()) == []
+    assert dtype_lines(lambda x, dim: center(x, dim).double(), "float32") == []
+
+
 def test_a_long_output_is_not_quoted_at_length():
     found = verdict(lambda x, dim: torch.zeros(100, 100) if dim > 5 else center(x, dim))
     assert found.status == "values" and max(map(len, found.text().splitlines())) <= 160
@@ -211,6 +264,23 @@ def test_a_long_output_is_not_quoted_at_length():
 def test_printing_is_noticed():
     found = verdict(lambda x, dim: print(center(x, dim)))
     assert any("`return` it" in line for line in found.lines)
+
+
+def test_prints_and_warnings_of_one_run_are_shown_at_the_learners_line(capsys):
+    def answer(x, dim):
+        print("here")
+        return center(x, dim).resize(x.shape)
+
+    def warns(x, dim):
+        print("not this")
+        return warnings.warn("nor this", stacklevel=1)
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        judge(center_exercise(mistakes=[Mistake("warns", "s", warns)], rules=Rules(max_ops=0)), answer)
+    assert capsys.readouterr().out == "here\n" * len(CASES)
+    assert {str(item.message)[:22] for item in seen} == {"non-inplace resize is "}
+    assert {item.filename for item in seen} == {__file__} and len(seen) == len(CASES) - 1
 
 
 # memory
@@ -303,12 +373,12 @@ def test_a_returned_backward():
 )
 def test_a_wrong_returned_backward(backward, words):
     found = judge(square_exercise(), lambda x, y: (x * x * y, lambda g: backward(x, y, g)))
-    assert found.status == "gradients" and words in found.headline
+    assert found.status == "gradients" and words in found.text()
 
 
 def test_a_missing_returned_backward():
     found = judge(square_exercise(), lambda x, y: x * x * y)
-    assert found.status == "gradients" and "(value, backward)" in found.headline
+    assert found.status == "gradients" and "(value, backward)" in found.text()
 
 
 # inputs
@@ -319,6 +389,17 @@ def test_inputs_reach_the_engine_whole():
     made = to_engine({"a": [x, {"b": x[:, ::-1]}], "n": 3, "t": (x.T,)}, "torch")
     assert torch.equal(made["a"][1]["b"], torch.from_numpy(x[:, ::-1].copy()))
     assert not made["t"][0].is_contiguous() and made["n"] == 3
+
+
+@pytest.mark.parametrize(
+    "view",
+    [lambda x: x.T, lambda x: x[:, ::2], lambda x: x[:, 1:], lambda x: np.broadcast_to(x[0, :2], (4, 2))],
+)
+def test_views_do_not_start_where_their_storage_does(view):
+    x = view(np.arange(6.0).reshape(2, 3))
+    made = to_engine({"x": x}, "torch")["x"]
+    assert np.array_equal(made.numpy(), x) and made.storage_offset() == 1
+    assert made.stride() == tuple(step // 8 for step in x.strides)
 
 
 def test_inputs_are_fresh_and_the_same_each_time():
@@ -390,6 +471,26 @@ def test_errors_everywhere_are_not_taken_for_a_mistake():
 
     found = verdict(lambda x, dim: {}[1], mistakes=[Mistake("raises", "s", raises)])
     assert (found.status, found.mistake) == ("error", None)
+
+
+def test_a_mistake_that_raises_everywhere_is_recognized_by_what_the_error_says():
+    exercise = center_exercise(
+        cases=[Case(f"{n}", lambda draw, n=n: {"x": draw.normal(n, 4), "w": draw.normal(n)}) for n in (2, 3)],
+        oracle=lambda x, w: x * w[:, None],
+        grads=(),
+        mistakes=[Mistake("no column", "w is a row.", lambda x, w: x * w)],
+    )
+    assert judge(exercise, lambda x, w: w * x).mistake == "no column"
+    assert judge(exercise, lambda x, w: x * w[:, None, None, None] @ w).mistake is None
+    assert judge(exercise, lambda x, w: x[1:] * x[:, :0]).mistake is None
+    assert judge(exercise, lambda x, w: [][1]).mistake is None
+
+
+def test_errors_that_could_mean_anything_are_not_taken_for_a_mistake():
+    found = verdict(lambda x, dim: [][dim], mistakes=[Mistake("index", "s", lambda x, dim: ()[7] or [][1])])
+    assert found.mistake is None
+    found = verdict(lambda x, dim: [][dim], mistakes=[Mistake("index", "s", lambda x, dim: [][1])])
+    assert found.mistake is None
 
 
 def test_the_oracle_answers_every_case():

@@ -10,7 +10,7 @@ from torch.nn.functional import softmax as smooth
 import labkit
 from labkit import exercises
 from labkit.exercises.declare import Rules
-from labkit.grade.rules import broken_by_source, broken_by_use, cost, watched
+from labkit.grade.rules import _forbidden, broken_by_source, broken_by_use, cost, watched
 
 NO_SOFTMAX = Rules(forbids=("softmax",))
 X = torch.tensor([[1.0, 2.0, 4.0]])
@@ -262,6 +262,43 @@ def test_a_list_of_allowed_operations():
     assert refused(puzzle_with_helper, PUZZLE, 3)
     assert refused(puzzle_with_sum, PUZZLE, 3)
     assert refused(puzzle_with_max, PUZZLE, 3)
+
+
+def puzzle_with_cast(n):
+    return torch.where(torch.arange(n).float() > 1, 1, 0)
+
+
+def puzzle_with_number(n):
+    return torch.arange(n)[int(torch.arange(n)[1]) :]
+
+
+def test_a_cast_is_an_operation_and_taking_a_number_out_is_not():
+    assert "`float`" in broken_by_source(puzzle_with_cast, PUZZLE)
+    with watched() as used:
+        puzzle_with_cast(3)
+    assert "`float`" in broken_by_use(used, PUZZLE)
+    assert not refused(puzzle_with_number, PUZZLE, 3)
+
+
+def test_an_empty_list_of_allowed_operations():
+    assert broken_by_source(puzzle, Rules(allows=())).endswith("Allowed: operators and indexing only.")
+    assert broken_by_source(puzzle_with_eye, PUZZLE).endswith(
+        "Allowed: `arange`, `where`, operators and indexing."
+    )
+
+
+def by_numpys_attribute(x):
+    return x.numpy().strides
+
+
+def by_own_attributes(x):
+    return x.steps, x.stride_of_mine
+
+
+def test_an_attribute_that_holds_the_thing_asked_for_can_be_forbidden():
+    rules = Rules(forbids=("stride", "step"))
+    assert broken_by_source(by_numpys_attribute, rules) == _forbidden("strides")
+    assert broken_by_source(by_own_attributes, rules) is None
 
 
 def test_allowed_operations_are_watched_too():

@@ -29,6 +29,11 @@ def test_table():
     ]
 
 
+def test_the_words_of_an_error_are_in_the_table():
+    raised = Verdict("w90.a", "error", "your code raises `KeyError`:", ("'x'", "At line 2"))
+    assert "error: your code raises `KeyError`: 'x'" in table(results(raised))
+
+
 def test_lines_fit_and_are_colored_on_a_terminal_only():
     long = Verdict("w90.a", "error", "word " * 100)
     assert max(map(len, table(results(long), width=60).splitlines())) == 60

@@ -67,6 +67,19 @@ def test_a_cell_that_does_not_run_is_not_checked():
     assert "SyntaxError: expected ':'" in grading.verdicts["w90.a"].headline
 
 
+def test_the_place_of_a_syntax_error_is_a_line_of_the_cell():
+    for place in ("3774037511.py", "<ipython-input-1-2c5b>", "<unknown>"):
+        error = f"SyntaxError: '(' was never closed ({place}, line 2)"
+        grading, _ = grade({"a": Ran(error=error)}, *exercise("a"))
+        assert grading.verdicts["w90.a"].headline.endswith("'(' was never closed, line 2 of the cell")
+
+
+def test_a_renamed_answer_is_told_the_name_that_is_looked_for():
+    results = {"check a": Ran(error="NameError: name 'position' is not defined")}
+    grading, _ = grade(results, *exercise("a"))
+    assert "looks for the name `position`, which the answer cell" in grading.verdicts["w90.a"].headline
+
+
 def test_a_stub_outside_a_function_is_not_started():
     grading, _ = grade({"a": Ran(error="NotImplementedError: your code here")}, *exercise("a"))
     assert grading.verdicts["w90.a"].status == "not started"
