@@ -52,6 +52,10 @@ def test_rows(columns):
     out, total = np.empty_like(x), np.zeros((1, 2), np.float32)
     step(reduce._sum, 2, launch.THREADS, np.float32(0), x.reshape(1, 2, 1, columns), total)
     close(total[0], x.sum(1))
+    across = np.zeros((1, columns), np.float32)
+    grid = 1, launch.blocks_for(columns, reduce.LANES)
+    step(reduce._sum_columns, grid, (reduce.LANES, reduce.LINES), x.reshape(1, 2, columns), across)
+    close(across[0], x.sum(0))
     step(reduce._softmax, 2, launch.THREADS, x, out)
     close(out, plain_reduce.softmax(x, 1))
 
@@ -91,9 +95,8 @@ def test_attention():
     common = g, q, k, v, bias, drop, logsum, (g * y).sum(-1), scale, 0
     step(attention._attention_grad_query, (1, 2, 2), block, *common, gq)
     step(attention._attention_grad_key, (1, 5, 2), block, *common, gk, gv)
-    for found, theirs in zip(
-        (gq, gk, gv), plain_attention.attention_grad(g, q, k, v, p, None, scale), strict=False
-    ):
+    grads = plain_attention.attention_grad(g, q, k, v, p, None, scale)
+    for found, theirs in zip((gq, gk, gv), grads[:3], strict=True):
         close(found, theirs)
 
 

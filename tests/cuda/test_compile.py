@@ -48,6 +48,6 @@ def test_a_kernel_that_does_not_compile_is_reported():
 
 
 def test_the_table(capsys):
-    assert compiled.main(["reduce.sum", "linear."]) == 0
+    assert compiled.main(["linear."]) == 0
     text = capsys.readouterr().out
-    assert "linear.matmul_tile" in text and "3 kernels, each compiled for sm_75, sm_80, sm_90" in text
+    assert "linear.matmul_tile" in text and "2 kernels, each compiled for sm_75, sm_80, sm_90" in text

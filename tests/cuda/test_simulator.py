@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent / "device"
 @pytest.mark.slow
 @pytest.mark.parametrize("file", sorted(p.name for p in FOLDER.glob("test_*.py")))
 def test_on_the_simulator(file):
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(FOLDER / file)]
+    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", str(FOLDER / file)]
     environment = {**os.environ, "LABKIT_CUDA": "simulator"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numba.core import config
 
 from labkit import cuda as device
 
@@ -47,6 +48,8 @@ if (
     device.SIMULATED
 ):  # it polls at barriers: hand the interpreter from thread to thread sooner than after 5 ms
     sys.setswitchinterval(2e-5)
+else:  # Numba warns about grids too small to fill the GPU; a lesson's often are
+    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
 ALL: dict[str, "Kernel"] = {}
 

@@ -6,14 +6,11 @@ the mean and the variance carry are taken away again. A missing weight is one ce
 
 import numpy as np
 
-from labkit import cuda as device
 from labkit.kernels.cuda import scalar
 from labkit.kernels.cuda.launch import THREADS, blocks_for, cuda, kernel
 from labkit.kernels.cuda.memory import empty, full
+from labkit.kernels.cuda.reduce import LANES, LINES
 from labkit.kernels.cuda.tree import block_sum
-
-LANES = 4 if device.SIMULATED else 32  # columns of a block in `_column_sums`
-LINES = 2 if device.SIMULATED else 8  # rows that it reads at a time
 
 
 @kernel("F2 F1 F1 f F2 F2 F2")

@@ -8,11 +8,15 @@ import math
 
 import numpy as np
 
+from labkit import cuda as device
 from labkit.kernels.cuda import scalar
 from labkit.kernels.cuda.array import reshaped_strides
-from labkit.kernels.cuda.launch import THREADS, cuda, function_of_thread, kernel
+from labkit.kernels.cuda.launch import THREADS, blocks_for, cuda, function_of_thread, kernel
 from labkit.kernels.cuda.memory import cast, copy, empty, full
 from labkit.kernels.cuda.tree import block_max, block_sum
+
+LANES = 4 if device.SIMULATED else 32  # columns of a block in `_sum_columns`
+LINES = 2 if device.SIMULATED else 8  # rows that it reads at a time
 
 
 def _reduction(combine, types="f F4 F2"):
@@ -64,6 +68,28 @@ def _amax(x, y):
 @_reduction
 def _amin(x, y):
     return scalar.smaller(x, y)
+
+
+@kernel("F3 F2")
+def _sum_columns(x, out):
+    """out[a, c] = sum of x[a, :, c]. A block owns LANES columns, thread (ty, tx) every LINES-th row of one.
+
+    Neighbors read neighbors; with a block per output they would read a column with gaps of a whole row.
+    Shared: one sum per thread, added up by the first line. Reads every element once.
+    """
+    partial = cuda.shared.array((LINES, LANES), x.dtype)
+    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+    a, c = cuda.blockIdx.x, cuda.blockIdx.y * LANES + tx
+    total = x.dtype.type(0)
+    if c < x.shape[2]:
+        for r in range(ty, x.shape[1], LINES):
+            total += x[a, r, c]
+    partial[ty, tx] = total
+    cuda.syncthreads()
+    if ty == 0 and c < x.shape[2]:
+        for line in range(1, LINES):
+            total += partial[line, tx]
+        out[a, c] = total
 
 
 @kernel("I2 F2 i")
@@ -198,7 +224,24 @@ def _as_rows(x, kept):
 
 
 def sum(x, axes, keepdim):
-    return _reduce(_sum, 0, x, axes, keepdim)
+    columns = _as_columns(x, axes)
+    if columns is None:
+        return _reduce(_sum, 0, x, axes, keepdim)
+    out = empty([1 if a in axes else n for a, n in enumerate(x.shape)], x.dtype)
+    A, _, C = columns.shape
+    _sum_columns((A, blocks_for(C, LANES)), (LANES, LINES), columns, out.reshape(A, C))
+    return out if keepdim else out.reshape([n for a, n in enumerate(x.shape) if a not in axes])
+
+
+def _as_columns(x, axes):
+    """x as (A, R, C) if R are the reduced axes and the elements of C lie side by side; else None."""
+    axes = sorted(axes)
+    if x.size == 0 or not axes or axes != list(range(axes[0], axes[-1] + 1)) or axes[-1] == x.ndim - 1:
+        return None
+    groups = x.shape[: axes[0]], x.shape[axes[0] : axes[-1] + 1], x.shape[axes[-1] + 1 :]
+    shape = tuple(math.prod(group) for group in groups)
+    dense = x.strides[-1] == x.itemsize and reshaped_strides(x, shape) is not None
+    return x.reshape(shape) if dense else None
 
 
 def prod(x, axes, keepdim):
