@@ -49,7 +49,7 @@ def judge_fix(exercise: Fix, answer: Any, fault: Any = None) -> Verdict:
         )
     if named != exercise.fault:
         known = _on_menu(exercise, named)
-        words = f"but the fault was not {named!r}" if known else "but `fault` is not on the menu"
+        words = f"but the fault was not {named!r}" if known else "but its fault is not named yet"
         lines = (*_menu_lines(exercise, named), hint_line(exercise))
         return Verdict(exercise.id, "values" if known else "type", f"the code is mended, {words}.", lines)
     return replace(mended, headline=f'fault "{exercise.fault}" named and mended; {mended.headline}')

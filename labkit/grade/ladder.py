@@ -338,7 +338,8 @@ def _explain(exercise: Implement, attempt: Trial, problem: Problem) -> Verdict:
     mistake = None if problem.status == "rule" else recognize(exercise, attempt)
     lines = [*problem.lines]
     if mistake:
-        lines.insert(0, f"Likely cause: {mistake.says}")
+        after = len(lines) if problem.headline.endswith(":") else 0  # what was raised comes first
+        lines.insert(after, f"Likely cause: {mistake.says}")
     inputs = problem.case.inputs(exercise.id, exercise.dtype) if problem.case else {}
     if problem.case and inputs:
         lines.append(f"Inputs: {_describe(inputs)}")

@@ -108,7 +108,7 @@ def broken_by_use(used: Counter[str], rules: Rules) -> str | None:
 
 def _forbidden(name: str) -> str:
     words = "`@` (matmul)" if name == "matmul" else f"`{name}`"
-    return f"Your code calls {words}, which is the thing to build here."
+    return f"Your code uses {words}, which is the thing to build here."
 
 
 def _not_allowed(name: str, allows: tuple[str, ...]) -> str:

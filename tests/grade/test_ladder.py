@@ -480,7 +480,9 @@ def test_a_mistake_that_raises_everywhere_is_recognized_by_what_the_error_says()
         grads=(),
         mistakes=[Mistake("no column", "w is a row.", lambda x, w: x * w)],
     )
-    assert judge(exercise, lambda x, w: w * x).mistake == "no column"
+    found = judge(exercise, lambda x, w: w * x)
+    assert found.mistake == "no column" and found.lines[0].startswith("The size of tensor")
+    assert found.lines[2] == "Likely cause: w is a row."
     assert judge(exercise, lambda x, w: x * w[:, None, None, None] @ w).mistake is None
     assert judge(exercise, lambda x, w: x[1:] * x[:, :0]).mistake is None
     assert judge(exercise, lambda x, w: [][1]).mistake is None
