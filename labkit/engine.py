@@ -1,4 +1,12 @@
-"""The public names of the engine: `labkit.<name>`, as `torch.<name>`."""
+"""The public names of the engine: `labkit.<name>`, as `torch.<name>`.
+
+How to read it, by the example of a linear layer, with one name all the way:
+1. `nn.Linear.forward` (nn/linear.py) calls `F.linear`, which is `linear` of ops/linear.py;
+2. `linear` there is the value and, beside it, the gradient, written once for all devices;
+3. `k.linear` is the loop: kernels/numpy/linear.py says it shortest, kernels/numba/ where a faster one pays.
+In between, `@op` (autograd.py) picks `k` (backends.py), wraps arrays as tensors (tensor.py) and records a
+Node; `loss.backward()` walks the nodes, newest first.
+"""
 
 from math import e, inf, nan, pi
 

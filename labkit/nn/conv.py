@@ -5,7 +5,7 @@ from typing import Any
 
 import labkit
 from labkit.errors import refuse
-from labkit.ops.conv import Pair
+from labkit.ops.windows import Pair
 from labkit.tensor import Tensor
 
 from . import functional as F
@@ -111,29 +111,11 @@ class ConvTranspose2d(_Conv):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
+        window = kernel_size, stride, padding, dilation
         super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
-            output_padding,
+            in_channels, out_channels, *window, groups, bias, padding_mode, device, dtype, output_padding
         )
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.conv_transpose2d(
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padding,
-            self.output_padding,
-            self.groups,
-            self.dilation,
-        )
+        window = self.stride, self.padding, self.output_padding, self.groups, self.dilation
+        return F.conv_transpose2d(input, self.weight, self.bias, *window)

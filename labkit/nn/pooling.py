@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from labkit.ops.conv import Pair
+from labkit.ops.windows import Pair
 from labkit.tensor import Tensor
 
 from . import functional as F
@@ -30,15 +30,8 @@ class MaxPool2d(Module):
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Any:
-        return F.max_pool2d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.ceil_mode,
-            self.return_indices,
-        )
+        window = self.kernel_size, self.stride, self.padding, self.dilation
+        return F.max_pool2d(input, *window, self.ceil_mode, self.return_indices)
 
     def extra_repr(self) -> str:
         return (
@@ -68,15 +61,8 @@ class AvgPool2d(Module):
         self.divisor_override = divisor_override
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool2d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
+        window = self.kernel_size, self.stride, self.padding
+        return F.avg_pool2d(input, *window, self.ceil_mode, self.count_include_pad, self.divisor_override)
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"

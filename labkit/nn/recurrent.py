@@ -198,17 +198,8 @@ class RNN(_Recurrent):
     ) -> None:
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"RNN: nonlinearity should be 'tanh' or 'relu', got {nonlinearity!r}")
-        super().__init__(
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            device=device,
-            dtype=dtype,
-        )
+        sizes, options = (input_size, hidden_size, num_layers), {"device": device, "dtype": dtype}
+        super().__init__(*sizes, bias, batch_first, dropout, bidirectional, **options)
         self.nonlinearity = nonlinearity
 
     def sequence(self, x: Tensor, start: States, weights: Weights) -> States:

@@ -14,7 +14,7 @@ def relu(k, x):
 def gelu(k, x, *, approximate="none"):
     """x Phi(x), Phi the normal distribution function; "tanh" uses its well-known approximation."""
     if approximate not in ("none", "tanh"):
-        raise ValueError(f"gelu: approximate must be 'none' or 'tanh', not {approximate!r}")
+        raise ValueError(f"gelu(): approximate must be 'none' or 'tanh', not {approximate!r}")
     return k.gelu(x, approximate), lambda g: k.gelu_grad(g, x, approximate)
 
 

@@ -1,15 +1,11 @@
 """Scaled dot-product attention: each query takes a mean of the values, weighted by how their keys fit."""
 
 import math
-from typing import TYPE_CHECKING
 
 from labkit.autograd import op
 from labkit.errors import ShapeError
 from labkit.ops.shape import broadcast_shapes
 from labkit.random import source
-
-if TYPE_CHECKING:
-    from labkit.tensor import Tensor
 
 
 @op
@@ -28,19 +24,12 @@ def _scaled_dot_product_attention(k, q, key, v, mask, *, scale, is_causal, dropo
     return y, backward
 
 
-# composed
+# ---- composed ----
 
 
 def scaled_dot_product_attention(
-    query: "Tensor",
-    key: "Tensor",
-    value: "Tensor",
-    attn_mask: "Tensor | None" = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> "Tensor":
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
+):
     """softmax(query key^T * scale + mask) value over (..., T, D), (..., S, D), (..., S, E) -> (..., T, E).
 
     A bool mask keeps True; a float mask is added to the scores. scale defaults to 1 / sqrt(D). With
@@ -48,11 +37,11 @@ def scaled_dot_product_attention(
     """
     shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
     if min(query.ndim, key.ndim, value.ndim) < 2 or query.shape[-1] != key.shape[-1]:
-        raise ShapeError(f"scaled_dot_product_attention: query and key need the same last size: {shapes}")
+        raise ShapeError(f"scaled_dot_product_attention(): query and key need the same last size: {shapes}")
     if key.shape[-2] != value.shape[-2]:
-        raise ShapeError(f"scaled_dot_product_attention: key and value need one length (axis -2): {shapes}")
+        raise ShapeError(f"scaled_dot_product_attention(): key and value need one length (axis -2): {shapes}")
     if attn_mask is not None and is_causal:
-        raise ValueError("scaled_dot_product_attention: pass attn_mask or is_causal=True, not both")
+        raise ValueError("scaled_dot_product_attention(): pass attn_mask or is_causal=True, not both")
     if enable_gqa:
         key, value = (_share_heads(t, query, shapes) for t in (key, value))
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
@@ -61,10 +50,10 @@ def scaled_dot_product_attention(
     )
 
 
-def _share_heads(t: "Tensor", query: "Tensor", shapes: str) -> "Tensor":
+def _share_heads(t, query, shapes):
     """(..., H, S, D) -> (..., H * r, S, D): each head repeated r times, one per query head."""
     if t.ndim < 3 or query.shape[-3] % t.shape[-3]:
-        raise ShapeError(f"scaled_dot_product_attention: key heads (axis -3) must divide query's: {shapes}")
+        raise ShapeError(f"scaled_dot_product_attention(): key heads (axis -3) must divide query's: {shapes}")
     repeat = query.shape[-3] // t.shape[-3]
     t = t.unsqueeze(-3).expand(*t.shape[:-2], repeat, *t.shape[-2:])
     return t.flatten(-4, -3)

@@ -1,14 +1,9 @@
 """Convolutions. The transposed one is the input gradient of a convolution, so it has no kernel of its own."""
 
-from typing import TYPE_CHECKING
-
 from labkit.autograd import not_a_tensor, op
 from labkit.errors import ShapeError
 from labkit.ops.vision import pad
-from labkit.ops.windows import Pair, pair, positive, window_counts
-
-if TYPE_CHECKING:
-    from labkit.tensor import Tensor
+from labkit.ops.windows import pair, positive, window_counts
 
 
 @op
@@ -39,18 +34,10 @@ def _conv_transpose2d(k, x, w, b, *, out, stride, padding, dilation, groups, nee
     return y if b is None else k.add(y, b.reshape(-1, 1, 1)), backward
 
 
-# composed
+# ---- composed ----
 
 
-def conv2d(
-    input: "Tensor",
-    weight: "Tensor",
-    bias: "Tensor | None" = None,
-    stride: Pair = 1,
-    padding: Pair | str = 0,
-    dilation: Pair = 1,
-    groups: int = 1,
-) -> "Tensor":
+def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Slide (F, C/groups, KH, KW) filters over (N, C, H, W) or (C, H, W) -> (N, F, OH, OW)."""
     _check_filters("conv2d", 4, input, weight, bias, weight.shape[0], weight.shape[1] * groups, groups)
     step, spread = positive("conv2d", "stride", stride), positive("conv2d", "dilation", dilation)
@@ -61,22 +48,14 @@ def conv2d(
         margin = pair(padding)
     if min(window_counts(x.shape, weight.shape[2:], step, margin, spread)) < 1:
         raise ShapeError(
-            f"conv2d: the filter is larger than the padded input: input {tuple(input.shape)}, "
+            f"conv2d(): the filter is larger than the padded input: input {tuple(input.shape)}, "
             f"weight {tuple(weight.shape)}, padding {margin}, dilation {spread}"
         )
     y = _conv2d(x, weight, bias, stride=step, padding=margin, dilation=spread, groups=groups)
     return y if input.ndim == 4 else y.squeeze(0)
 
 
-def conv1d(
-    input: "Tensor",
-    weight: "Tensor",
-    bias: "Tensor | None" = None,
-    stride: Pair = 1,
-    padding: Pair | str = 0,
-    dilation: Pair = 1,
-    groups: int = 1,
-) -> "Tensor":
+def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Slide (F, C/groups, K) filters over (N, C, L) -> (N, F, OL): conv2d on an image one pixel high."""
     _check_filters("conv1d", 3, input, weight, bias, weight.shape[0], weight.shape[1] * groups, groups)
     step, spread = (1, pair(stride)[0]), (1, pair(dilation)[0])
@@ -84,23 +63,14 @@ def conv1d(
     return conv2d(input.unsqueeze(-2), weight.unsqueeze(-2), bias, step, margin, spread, groups).squeeze(-2)
 
 
-def conv_transpose2d(
-    input: "Tensor",
-    weight: "Tensor",
-    bias: "Tensor | None" = None,
-    stride: Pair = 1,
-    padding: Pair = 0,
-    output_padding: Pair = 0,
-    groups: int = 1,
-    dilation: Pair = 1,
-) -> "Tensor":
+def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """Paint (C, F/groups, KH, KW) filters, scaled by (N, C, H, W), onto (N, F, OH, OW)."""
     name = "conv_transpose2d"
     _check_filters(name, 4, input, weight, bias, weight.shape[1] * groups, weight.shape[0], groups)
     step, spread = positive(name, "stride", stride), positive(name, "dilation", dilation)
     margin, extra = pair(padding), pair(output_padding)
     if any(e >= max(s, d) for e, s, d in zip(extra, step, spread, strict=True)):
-        raise ValueError(f"{name}: output_padding {extra} must be below stride {step} or dilation {spread}")
+        raise ValueError(f"{name}(): output_padding {extra} must be below stride {step} or dilation {spread}")
     out = tuple(
         (n - 1) * s - 2 * p + d * (k - 1) + e + 1
         for n, k, s, p, d, e in zip(
@@ -108,7 +78,7 @@ def conv_transpose2d(
         )
     )
     if min(out) < 1:
-        raise ShapeError(f"{name}: padding {margin} leaves nothing of input {tuple(input.shape)}")
+        raise ShapeError(f"{name}(): padding {margin} leaves nothing of input {tuple(input.shape)}")
     x = input if input.ndim == 4 else input.unsqueeze(0)
     y = _conv_transpose2d(
         x, weight, bias, out=out, stride=step, padding=margin, dilation=spread, groups=groups
@@ -116,49 +86,34 @@ def conv_transpose2d(
     return y if input.ndim == 4 else y.squeeze(0)
 
 
-def _pad_by_word(
-    function: str,
-    word: str,
-    x: "Tensor",
-    weight: "Tensor",
-    stride: tuple[int, int],
-    dilation: tuple[int, int],
-) -> tuple["Tensor", tuple[int, int]]:
+def _pad_by_word(function, word, x, weight, stride, dilation):
     """Padding "valid" or "same" in numbers. An even filter needs one zero more on the right: x gets it."""
     if word == "valid":
         return x, (0, 0)
     if word != "same":
-        raise ValueError(f"{function}: padding must be numbers, 'same' or 'valid', not {word!r}")
+        raise ValueError(f"{function}(): padding must be numbers, 'same' or 'valid', not {word!r}")
     if stride != (1, 1):
-        raise ValueError(f"{function}: padding='same' keeps the size only with stride 1, got stride {stride}")
+        raise ValueError(f"{function}(): padding='same' keeps the size only with stride 1, got {stride}")
     high, wide = (d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True))
     if high % 2 or wide % 2:
         x = pad(x, (0, wide % 2, 0, high % 2))
     return x, (high // 2, wide // 2)
 
 
-def _check_filters(
-    function: str,
-    ndim: int,
-    input: "Tensor",
-    weight: "Tensor",
-    bias: "Tensor | None",
-    out: int,
-    channels: int,
-    groups: int,
-) -> None:
+def _check_filters(function, ndim, input, weight, bias, out, channels, groups):
     """Raise an error that names every shape unless input, weight, bias and groups fit together."""
     if not hasattr(input, "edge"):
         raise not_a_tensor(function, input)
     shapes = f"input {tuple(input.shape)}, weight {tuple(weight.shape)}, groups {groups}"
     if input.ndim not in (ndim - 1, ndim) or weight.ndim != ndim:
-        raise ShapeError(f"{function}: needs an input of {ndim} axes (or {ndim - 1}, unbatched): {shapes}")
+        raise ShapeError(f"{function}(): needs an input of {ndim} axes (or {ndim - 1}, unbatched): {shapes}")
     given = input.shape[1 - ndim]
     if given != channels:
-        raise ShapeError(f"{function}: the input has {given} channels, the weight {channels}: {shapes}")
+        raise ShapeError(f"{function}(): the input has {given} channels, the weight {channels}: {shapes}")
     if groups < 1 or out % groups or channels % groups:
-        raise ShapeError(f"{function}: groups must divide {channels} input, {out} output channels: {shapes}")
+        count = f"{channels} input and {out} output channels"
+        raise ShapeError(f"{function}(): groups must divide {count}: {shapes}")
     if bias is not None and tuple(bias.shape) != (out,):
-        raise ShapeError(f"{function}: bias {tuple(bias.shape)} must have {out} numbers: {shapes}")
+        raise ShapeError(f"{function}(): bias {tuple(bias.shape)} must have {out} numbers: {shapes}")
     if input.dtype != weight.dtype:
-        raise TypeError(f"{function}: input is {input.dtype}, weight {weight.dtype}; convert one with .to()")
+        raise TypeError(f"{function}(): input is {input.dtype}, weight {weight.dtype}: convert one, x.to()")

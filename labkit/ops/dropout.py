@@ -1,13 +1,8 @@
 """Dropout: zero some elements at random, scale the others so that the mean stays."""
 
-from typing import TYPE_CHECKING
-
 from labkit.autograd import op
 from labkit.random import source
 from labkit.tensor import in_place
-
-if TYPE_CHECKING:
-    from labkit.tensor import Tensor
 
 
 @op
@@ -17,24 +12,22 @@ def _dropout(k, x, *, p, shape):
     return k.dropout(x, keep, p), lambda g: k.dropout(g, keep, p)
 
 
-# composed
+# ---- composed ----
 
 
-def dropout(input: "Tensor", p: float = 0.5, training: bool = True, inplace: bool = False) -> "Tensor":
+def dropout(input, p=0.5, training=True, inplace=False):
     """Zero each element with probability p, scale the rest by 1 / (1 - p); nothing if not training."""
     return _drop("dropout", input, p, training, inplace, tuple(input.shape))
 
 
-def dropout2d(input: "Tensor", p: float = 0.5, training: bool = True, inplace: bool = False) -> "Tensor":
+def dropout2d(input, p=0.5, training=True, inplace=False):
     """Dropout of whole channels of (N, C, ...)."""
     return _drop("dropout2d", input, p, training, inplace, tuple(input.shape[:2]) + (1,) * (input.ndim - 2))
 
 
-def _drop(
-    function: str, input: "Tensor", p: float, training: bool, inplace: bool, shape: tuple[int, ...]
-) -> "Tensor":
+def _drop(function, input, p, training, inplace, shape):
     if not 0 <= p <= 1:
-        raise ValueError(f"{function}: p is a probability and must be between 0 and 1, got {p}")
+        raise ValueError(f"{function}(): p is a probability and must be between 0 and 1, got {p}")
     if not training or p == 0:
         return input
     return (in_place(_dropout) if inplace else _dropout)(input, p=p, shape=shape)

@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Any
 
 from labkit.autograd import op
 from labkit.errors import ShapeError, refuse
@@ -11,9 +10,6 @@ from labkit.ops.elementwise import abs, exp, log, where
 from labkit.ops.embedding import check_index
 from labkit.ops.reduce import log_softmax
 from labkit.ops.shape import broadcast_shapes
-
-if TYPE_CHECKING:
-    from labkit.tensor import Tensor
 
 
 @op
@@ -42,23 +38,23 @@ def _classify(k, name, x, target, w, ignore_index, label_smoothing, reduction):
     return loss.reshape(target.shape) if reduction == "none" else loss, backward
 
 
-# composed
+# ---- composed ----
 
 
 def cross_entropy(
-    input: "Tensor",
-    target: "Tensor",
-    weight: "Tensor | None" = None,
-    size_average: None = None,
-    ignore_index: int = -100,
-    reduce: None = None,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> "Tensor":
+    input,
+    target,
+    weight=None,
+    size_average=None,
+    ignore_index=-100,
+    reduce=None,
+    reduction="mean",
+    label_smoothing=0.0,
+):
     """-log softmax(input)[target] of logits (N, C, ...) or (C,); classes (N, ...), or their probabilities."""
     _check_reduction("cross_entropy", reduction, size_average, reduce)
     if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"cross_entropy: label_smoothing must be between 0 and 1, got {label_smoothing}")
+        raise ValueError(f"cross_entropy(): label_smoothing must be between 0 and 1, got {label_smoothing}")
     if target.shape == input.shape and target.dtype.kind == "f":
         return _soft_cross_entropy(input, target, weight, label_smoothing, reduction)
     x, t = _class_batch("cross_entropy", input, target, weight)
@@ -68,9 +64,7 @@ def cross_entropy(
     return y.reshape(target.shape) if reduction == "none" else y
 
 
-def _soft_cross_entropy(
-    input: "Tensor", target: "Tensor", weight: "Tensor | None", label_smoothing: float, reduction: str
-) -> "Tensor":
+def _soft_cross_entropy(input, target, weight, label_smoothing, reduction):
     """Targets that are probabilities of each class."""
     axis = min(1, input.ndim - 1)
     classes = input.shape[axis]
@@ -83,15 +77,7 @@ def _soft_cross_entropy(
     return loss.sum() / max(loss.numel(), 1) if reduction == "mean" else _reduce(loss, reduction)
 
 
-def nll_loss(
-    input: "Tensor",
-    target: "Tensor",
-    weight: "Tensor | None" = None,
-    size_average: None = None,
-    ignore_index: int = -100,
-    reduce: None = None,
-    reduction: str = "mean",
-) -> "Tensor":
+def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
     """-input[target] for log-probabilities (N, C, ...) or (C,)."""
     _check_reduction("nll_loss", reduction, size_average, reduce)
     x, t = _class_batch("nll_loss", input, target, weight)
@@ -99,14 +85,7 @@ def nll_loss(
     return y.reshape(target.shape) if reduction == "none" else y
 
 
-def mse_loss(
-    input: "Tensor",
-    target: "Tensor",
-    size_average: None = None,
-    reduce: None = None,
-    reduction: str = "mean",
-    weight: None = None,
-) -> "Tensor":
+def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """(input - target)^2."""
     refuse("mse_loss", weight=weight)
     _check_reduction("mse_loss", reduction, size_average, reduce)
@@ -114,50 +93,30 @@ def mse_loss(
     return _reduce(d * d, reduction)
 
 
-def l1_loss(
-    input: "Tensor",
-    target: "Tensor",
-    size_average: None = None,
-    reduce: None = None,
-    reduction: str = "mean",
-    weight: None = None,
-) -> "Tensor":
+def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """|input - target|."""
     refuse("l1_loss", weight=weight)
     _check_reduction("l1_loss", reduction, size_average, reduce)
     return _reduce(abs(_difference("l1_loss", input, target)), reduction)
 
 
-def smooth_l1_loss(
-    input: "Tensor",
-    target: "Tensor",
-    size_average: None = None,
-    reduce: None = None,
-    reduction: str = "mean",
-    beta: float = 1.0,
-) -> "Tensor":
+def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     """d^2 / (2 beta) for |d| < beta, |d| - beta / 2 beyond, with d = input - target."""
     _check_reduction("smooth_l1_loss", reduction, size_average, reduce)
     if beta < 0:
-        raise ValueError(f"smooth_l1_loss: beta must not be negative, got {beta}")
+        raise ValueError(f"smooth_l1_loss(): beta must not be negative, got {beta}")
     d = abs(_difference("smooth_l1_loss", input, target))
     return _reduce(where(d < beta, d * d * (0.5 / beta), d - 0.5 * beta) if beta else d, reduction)
 
 
 def binary_cross_entropy_with_logits(
-    input: "Tensor",
-    target: "Tensor",
-    weight: "Tensor | None" = None,
-    size_average: None = None,
-    reduce: None = None,
-    reduction: str = "mean",
-    pos_weight: "Tensor | None" = None,
-) -> "Tensor":
+    input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
+):
     """-(t log s + (1 - t) log(1 - s)) with s = sigmoid(input); pos_weight multiplies the first term."""
     _check_reduction("binary_cross_entropy_with_logits", reduction, size_average, reduce)
     if target.shape != input.shape:
         raise ShapeError(
-            f"binary_cross_entropy_with_logits: target {tuple(target.shape)} must have the shape of "
+            f"binary_cross_entropy_with_logits(): target {tuple(target.shape)} must have the shape of "
             f"input {tuple(input.shape)}"
         )
     positive = 1 if pos_weight is None else (pos_weight - 1) * target + 1
@@ -165,14 +124,7 @@ def binary_cross_entropy_with_logits(
     return _reduce(loss if weight is None else loss * weight, reduction)
 
 
-def kl_div(
-    input: "Tensor",
-    target: "Tensor",
-    size_average: None = None,
-    reduce: None = None,
-    reduction: str = "mean",
-    log_target: bool = False,
-) -> "Tensor":
+def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
     """target (log target - input) for log-probabilities input; "batchmean" divides by the first axis."""
     _check_reduction("kl_div", reduction, size_average, reduce, "batchmean")
     if log_target:
@@ -187,42 +139,40 @@ def kl_div(
 # arguments
 
 
-def _reduce(loss: "Tensor", reduction: str) -> "Tensor":
+def _reduce(loss, reduction):
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 
 
-def _check_reduction(function: str, reduction: str, size_average: Any, reduce: Any, *more: str) -> None:
+def _check_reduction(function, reduction, size_average, reduce, *more):
     refuse(function, size_average=size_average, reduce=reduce)
     if reduction not in ("none", "mean", "sum", *more):
         choices = ", ".join(repr(r) for r in ("none", "mean", "sum", *more))
-        raise ValueError(f"{function}: reduction must be one of {choices}, not {reduction!r}")
+        raise ValueError(f"{function}(): reduction must be one of {choices}, not {reduction!r}")
 
 
-def _difference(function: str, input: "Tensor", target: "Tensor") -> "Tensor":
+def _difference(function, input, target):
     if input.shape != target.shape:
         broadcast_shapes(function, input.shape, target.shape)
         warnings.warn(
-            f"{function}: input {tuple(input.shape)} and target {tuple(target.shape)} are broadcast, "
+            f"{function}(): input {tuple(input.shape)} and target {tuple(target.shape)} are broadcast, "
             "which is seldom meant. Give both one shape.",
             stacklevel=3,
         )
     return input - target
 
 
-def _class_batch(
-    function: str, input: "Tensor", target: "Tensor", weight: "Tensor | None"
-) -> tuple["Tensor", "Tensor"]:
+def _class_batch(function, input, target, weight):
     """Logits as (N, C, ...) and classes as (N, ...)."""
     shapes = f"input {tuple(input.shape)}, target {tuple(target.shape)}"
     if input.ndim == 0 or tuple(target.shape) != tuple(
         input.shape[:1] + input.shape[2:] if input.ndim > 1 else ()
     ):
         raise ShapeError(
-            f"{function}: target needs one class per item: input (N, C, ...), target (N, ...), got {shapes}"
+            f"{function}(): target needs one class per item: input (N, C, ...), target (N, ...), got {shapes}"
         )
     x, t = (input, target) if input.ndim > 1 else (input.unsqueeze(0), target.unsqueeze(0))
     if weight is not None and tuple(weight.shape) != (x.shape[1],):
         raise ShapeError(
-            f"{function}: weight {tuple(weight.shape)} must be ({x.shape[1]},), one per class: {shapes}"
+            f"{function}(): weight {tuple(weight.shape)} must be ({x.shape[1]},), one per class: {shapes}"
         )
     return x, t

@@ -1,16 +1,11 @@
 """Normalization of rows (layer, RMS), of channels over the batch (batch), of groups of channels (group)."""
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from labkit.autograd import op
 from labkit.errors import ShapeError, refuse
 from labkit.ops.reduce import norm
 from labkit.ops.shape import broadcast_tensors
-
-if TYPE_CHECKING:
-    from labkit.tensor import Tensor
 
 
 @op
@@ -55,39 +50,24 @@ def _batch_norm(k, x, w, b, running_mean, running_var, *, training, momentum, ep
     return k.batch_norm(flat, w, b, mean, var, eps).reshape(x.shape), backward
 
 
-# composed
+# ---- composed ----
 
 
-def layer_norm(
-    input: "Tensor",
-    normalized_shape: Sequence[int],
-    weight: "Tensor | None" = None,
-    bias: "Tensor | None" = None,
-    eps: float = 1e-5,
-) -> "Tensor":
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     """(x - mean) / sqrt(var + eps) * weight + bias over the last axes, those of normalized_shape."""
     size = _check_last_axes("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     return _layer_norm(input, _flat(weight), _flat(bias), eps=eps, size=size)
 
 
-def rms_norm(
-    input: "Tensor", normalized_shape: Sequence[int], weight: "Tensor | None" = None, eps: float | None = None
-) -> "Tensor":
+def rms_norm(input, normalized_shape, weight=None, eps=None):
     """x / sqrt(mean(x^2) + eps) * weight over the last axes; eps defaults to the dtype's machine epsilon."""
     size = _check_last_axes("rms_norm", input, normalized_shape, weight=weight)
     return _rms_norm(input, _flat(weight), eps=eps, size=size)
 
 
 def batch_norm(
-    input: "Tensor",
-    running_mean: "Tensor | None",
-    running_var: "Tensor | None",
-    weight: "Tensor | None" = None,
-    bias: "Tensor | None" = None,
-    training: bool = False,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> "Tensor":
+    input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
+):
     """Normalize each channel of (N, C, ...) over all other axes.
 
     In training by the mean and variance of the batch, towards which running_mean and running_var are moved in
@@ -95,11 +75,11 @@ def batch_norm(
     """
     shape = tuple(input.shape)
     if momentum is None:
-        raise TypeError("batch_norm: momentum must be a number; nn.BatchNorm handles momentum=None")
+        raise TypeError("batch_norm(): momentum must be a number; nn.BatchNorm handles momentum=None")
     if training and shape[:1] + shape[2:] and math.prod(shape[:1] + shape[2:]) == 1:
-        raise ValueError(f"batch_norm: training needs more than one value per channel, got input {shape}")
+        raise ValueError(f"batch_norm(): training needs more than one value per channel, got input {shape}")
     if not training and (running_mean is None or running_var is None):
-        raise ValueError("batch_norm: running_mean and running_var are needed when training is False")
+        raise ValueError("batch_norm(): running_mean and running_var are needed when training is False")
     if not input.numel():
         return input.clone()
     for name, t in (
@@ -110,25 +90,19 @@ def batch_norm(
     ):
         if t is not None and tuple(t.shape) != shape[1:2]:
             raise ShapeError(
-                f"batch_norm: {name} {tuple(t.shape)} must have one value per channel of input {shape}"
+                f"batch_norm(): {name} {tuple(t.shape)} must have one value per channel of input {shape}"
             )
     return _batch_norm(
         input, weight, bias, running_mean, running_var, training=training, momentum=momentum, eps=eps
     )
 
 
-def group_norm(
-    input: "Tensor",
-    num_groups: int,
-    weight: "Tensor | None" = None,
-    bias: "Tensor | None" = None,
-    eps: float = 1e-5,
-) -> "Tensor":
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     """Layer norm of each group of channels of (N, C, ...), then weight and bias per channel."""
     shape = tuple(input.shape)
     if len(shape) < 2 or shape[1] % num_groups:
         raise ShapeError(
-            f"group_norm: num_groups {num_groups} must divide the channels (axis 1) of input {shape}"
+            f"group_norm(): num_groups {num_groups} must divide the channels (axis 1) of input {shape}"
         )
     size = math.prod(shape[1:]) // num_groups
     y = _layer_norm(input.reshape(shape[0], num_groups, size), None, None, eps=eps, size=size).reshape(shape)
@@ -137,41 +111,37 @@ def group_norm(
     return y if bias is None else y + bias.reshape(per_channel)
 
 
-def normalize(
-    input: "Tensor", p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: "Tensor | None" = None
-) -> "Tensor":
+def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
     """input / max(norm, eps), with the p-norm along dim."""
     refuse("normalize", out=out)
     return input / norm(input, p, dim, keepdim=True).clamp(min=eps)
 
 
-def cosine_similarity(x1: "Tensor", x2: "Tensor", dim: int = 1, eps: float = 1e-8) -> "Tensor":
+def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """The cosine of the angle between x1 and x2 along dim; norms below eps count as eps."""
     x1, x2 = broadcast_tensors(x1, x2)
     return (_unit(x1, dim, eps) * _unit(x2, dim, eps)).sum(dim)
 
 
-def _unit(x: "Tensor", dim: int, eps: float) -> "Tensor":
+def _unit(x, dim, eps):
     length = norm(x, 2, dim, keepdim=True)
     return x / (
         length + (length.clamp(min=eps) - length).detach()
     )  # as torch: eps changes the value, not the slope
 
 
-def _flat(parameter: "Tensor | None") -> "Tensor | None":
+def _flat(parameter):
     return parameter if parameter is None or parameter.ndim == 1 else parameter.reshape(-1)
 
 
-def _check_last_axes(
-    function: str, x: "Tensor", normalized_shape: Sequence[int], **parameters: "Tensor | None"
-) -> int:
+def _check_last_axes(function, x, normalized_shape, **parameters):
     """The number of elements of normalized_shape, the shape that x ends in and each parameter has."""
     expected = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not expected or tuple(x.shape[-len(expected) :]) != expected:
-        raise ShapeError(f"{function}: input {tuple(x.shape)} must end in normalized_shape {expected}")
+        raise ShapeError(f"{function}(): input {tuple(x.shape)} must end in normalized_shape {expected}")
     for name, parameter in parameters.items():
         if parameter is not None and tuple(parameter.shape) != expected:
             raise ShapeError(
-                f"{function}: {name} {tuple(parameter.shape)} must have normalized_shape {expected}"
+                f"{function}(): {name} {tuple(parameter.shape)} must have normalized_shape {expected}"
             )
     return math.prod(expected)

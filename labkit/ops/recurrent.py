@@ -12,7 +12,7 @@ from labkit.errors import ShapeError
 def rnn(k, x, h0, w_ih, w_hh, b_ih=None, b_hh=None, *, nonlinearity="tanh", need):
     """h = f(w_ih x + b_ih + w_hh h + b_hh) at every step, f "tanh" or "relu" -> y"""
     if nonlinearity not in ("tanh", "relu"):
-        raise ValueError(f"rnn: nonlinearity must be 'tanh' or 'relu', not {nonlinearity!r}")
+        raise ValueError(f"rnn(): nonlinearity must be 'tanh' or 'relu', not {nonlinearity!r}")
     _check("rnn", 1, x, h0, w_ih, w_hh, b_ih, b_hh)
     y = k.rnn(x, h0, w_ih, w_hh, b_ih, b_hh, nonlinearity)
 
@@ -28,7 +28,7 @@ def lstm(k, x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, *, need):
     """c = f c + i g, h = o tanh(c) at every step -> y, c"""
     _check("lstm", 4, x, h0, w_ih, w_hh, b_ih, b_hh)
     if c0.shape != h0.shape:
-        raise ShapeError(f"lstm: h0 {tuple(h0.shape)} and c0 {tuple(c0.shape)} must have one shape")
+        raise ShapeError(f"lstm(): h0 {tuple(h0.shape)} and c0 {tuple(c0.shape)} must have one shape")
     y, c, gates = k.lstm(x, h0, c0, w_ih, w_hh, b_ih, b_hh)
 
     def backward(gy, gc):
@@ -50,7 +50,7 @@ def _check(function, gates, x, h0, w_ih, w_hh, b_ih, b_hh):
     """Raise an error that names the shapes unless states, weights and biases fit the input."""
     given = f"x {tuple(x.shape)} and h0 {tuple(h0.shape)}"
     if x.ndim != 3 or h0.ndim != 2 or x.shape[1] != h0.shape[0]:
-        raise ShapeError(f"{function}: needs x (T, N, I) and h0 (N, H), got {given}")
+        raise ShapeError(f"{function}(): needs x (T, N, I) and h0 (N, H), got {given}")
     H = h0.shape[1]
     expected = {
         "w_ih": (gates * H, x.shape[2]),
@@ -60,6 +60,6 @@ def _check(function, gates, x, h0, w_ih, w_hh, b_ih, b_hh):
     }
     for (name, shape), array in zip(expected.items(), (w_ih, w_hh, b_ih, b_hh), strict=True):
         if array is not None and array.shape != shape:
-            raise ShapeError(f"{function}: {name} is {tuple(array.shape)}, but {given} need {shape}")
+            raise ShapeError(f"{function}(): {name} is {tuple(array.shape)}, but {given} need {shape}")
     if (b_ih is None) != (b_hh is None):
-        raise ValueError(f"{function}: pass both biases or neither")
+        raise ValueError(f"{function}(): pass both biases or neither")

@@ -2,18 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from labkit.autograd import op
 from labkit.errors import ShapeError
 
-if TYPE_CHECKING:
-    from labkit.tensor import Tensor
-
 Pair = int | Sequence[int]
 
 
-def pair(value: Pair) -> tuple[int, int]:
+def pair(value):
     """3 -> (3, 3); (3,) -> (3, 3); (3, 5) stays."""
     if isinstance(value, int):
         return value, value
@@ -23,21 +19,15 @@ def pair(value: Pair) -> tuple[int, int]:
     return values[0], values[-1]
 
 
-def positive(function: str, name: str, value: Pair) -> tuple[int, int]:
+def positive(function, name, value):
     """`pair`, refusing sizes below 1."""
     sizes = pair(value)
     if min(sizes) < 1:
-        raise ValueError(f"{function}: {name} must be at least 1, got {value}")
+        raise ValueError(f"{function}(): {name} must be at least 1, got {value}")
     return sizes
 
 
-def window_counts(
-    shape: Sequence[int],
-    size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-) -> tuple[int, int]:
+def window_counts(shape, size, stride, padding, dilation):
     """How many windows fit into each of the last two axes."""
     high, wide = (
         (n + 2 * p - d * (k - 1) - 1) // s + 1
@@ -60,35 +50,26 @@ def _fold(k, x, *, out, size, stride, padding, dilation):
     return k.fold(x, out, *window), lambda g: k.unfold(g, *window)
 
 
-# composed
+# ---- composed ----
 
 
-def unfold(
-    input: "Tensor", kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1
-) -> "Tensor":
+def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """Every window of (N, C, H, W) or (C, H, W) as a column: (N, C * KH * KW, L)."""
     size, spread, margin, step = pair(kernel_size), pair(dilation), pair(padding), pair(stride)
     if input.ndim not in (3, 4) or min(window_counts(input.shape, size, step, margin, spread)) < 1:
-        raise ShapeError(f"unfold: no window of {size} fits into input {tuple(input.shape)}")
+        raise ShapeError(f"unfold(): no window of {size} fits into input {tuple(input.shape)}")
     batch = input if input.ndim == 4 else input.unsqueeze(0)
     y = _unfold(batch, size=size, stride=step, padding=margin, dilation=spread)
     return y if input.ndim == 4 else y.squeeze(0)
 
 
-def fold(
-    input: "Tensor",
-    output_size: Pair,
-    kernel_size: Pair,
-    dilation: Pair = 1,
-    padding: Pair = 0,
-    stride: Pair = 1,
-) -> "Tensor":
+def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     """The reverse of unfold: columns (N, C * KH * KW, L) or (C * KH * KW, L) added into (N, C, H, W)."""
     out, size, spread, margin, step = map(pair, (output_size, kernel_size, dilation, padding, stride))
     columns = math.prod(window_counts(out, size, step, margin, spread))
     if input.ndim not in (2, 3) or input.shape[-2] % math.prod(size) or input.shape[-1] != columns:
         raise ShapeError(
-            f"fold: input {tuple(input.shape)} must be (N, C * {math.prod(size)}, {columns}) "
+            f"fold(): input {tuple(input.shape)} must be (N, C * {math.prod(size)}, {columns}) "
             f"for kernel_size {size} on output_size {out}"
         )
     batch = input if input.ndim == 3 else input.unsqueeze(0)

@@ -277,3 +277,13 @@ def test_lists_and_dicts_of_modules_shrink():
     assert len(modules) == 2
     named = nn.ModuleDict({"a": nn.ReLU()})
     assert isinstance(named.pop("a"), nn.ReLU) and len(named) == 0
+
+
+def test_embedding_from_a_table_and_statistics_from_scratch():
+    table = labkit.arange(6.0).reshape(3, 2)
+    layer = nn.Embedding.from_pretrained(table)
+    assert layer(labkit.tensor([2])).tolist() == [[4, 5]] and not layer.weight.requires_grad
+    norm = nn.BatchNorm1d(2)
+    norm(table)
+    norm.reset_running_stats()
+    assert norm.running_mean.tolist() == [0, 0] and norm.num_batches_tracked.item() == 0
