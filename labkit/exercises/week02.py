@@ -434,6 +434,30 @@ value = Implement(
             ),
         ),
         Mistake(
+            "rsub turned",
+            "`__rsub__(self, other)` is called for `other - self`: here the two are the other way round.",
+            _wrong_value(__rsub__=lambda self, other: self - other),
+        ),
+        Mistake(
+            "rtruediv turned",
+            "`__rtruediv__(self, other)` is called for `other / self`: here the two are the other way round.",
+            _wrong_value(__rtruediv__=lambda self, other: self / other),
+        ),
+        Mistake(
+            "rtruediv missing",
+            "The other reflected methods are there. `1 / y` asks for `__rtruediv__`.",
+            _wrong_value(__rtruediv__=None),
+        ),
+        Mistake(
+            "history lost in differences",
+            "`-x` is a new Value without parents, and each difference that uses it loses its history: `-x` is `x * -1`.",
+            _wrong_value(
+                __neg__=lambda self: type(self)(-self.data),
+                __sub__=lambda self, other: self + -other,
+                __rsub__=lambda self, other: -self + other,
+            ),
+        ),
+        Mistake(
             "history lost",
             "The number is right, but `-x` is a new Value without parents: no gradient can find its way back to x.",
             _wrong_value(__neg__=lambda self: type(self)(-self.data)),
@@ -586,8 +610,24 @@ class _Graph:
         return self.text
 
 
+class _Watched(_Value):
+    """Counts how often parents are asked for, and stops an answer that would never end."""
+
+    looks = 0
+
+    @property
+    def parents(self):
+        _Watched.looks += 1
+        if _Watched.looks > 100_000:
+            raise RuntimeError("stopped: the parents of nodes were asked for 100,000 times")
+        return vars(self)["parents"]
+
+
 def _use_order(topological_order, graph):
     root = graph.make()
+    for node in _order(root):
+        node.__class__ = _Watched
+    _Watched.looks = 0
     order = list(topological_order(root))
     place = {id(node): k for k, node in enumerate(order)}
     pairs = [(parent, node) for node in order for parent in node.parents]
@@ -619,12 +659,14 @@ def _order_breadth_first(root):
 
 
 def _order_with_repeats(root):
-    order = [root]
-    for node in order:
-        order.extend(node.parents)
-        if len(order) > 20_000:
-            raise MemoryError("more than 20,000 entries, and no end in sight")
-    return order[::-1]
+    order, waiting = [], [(root, False)]
+    while waiting:
+        node, done = waiting.pop()
+        if done:
+            order.append(node)
+        else:
+            waiting += [(node, True), *((parent, False) for parent in node.parents)]
+    return order
 
 
 topological = Implement(
@@ -672,7 +714,7 @@ topological = Implement(
         ),
         Mistake(
             "seen not remembered",
-            "Nodes that are used twice appear twice, and twice as often with every diamond: remember which were seen.",
+            "Nodes that are used twice appear twice, and twice as often with every diamond: drop a node that was seen before.",
             _order_with_repeats,
         ),
         Mistake("only the result", "Only the result is in the list.", lambda root: [root]),
@@ -1344,7 +1386,7 @@ matmul = Implement(
     mistakes=[
         Mistake(
             "not transposed",
-            "The shapes of g @ b do not fit: the other factor has to be transposed.",
+            "The shapes in backward do not fit. a gets `g @ bᵀ`, b gets `aᵀ @ g`: the other factor turned, and on its own side.",
             lambda a, b: _matmul(a, b, turn=lambda x: x),
         ),
         Mistake(
@@ -1430,6 +1472,16 @@ logsumexp = Implement(
             "overflows",
             "exp(1000) is infinite in float64. Subtract the largest first, and add it again at the end.",
             lambda x, axis: _logsumexp(x, axis, shift=lambda x: 0.0),
+        ),
+        Mistake(
+            "overflows both ways",
+            "exp(1000) is infinite in float64, in the value and in backward. Subtract the largest first, and add it at the end.",
+            lambda x, axis: _logsumexp(x, axis, shift=lambda x: 0.0, soft=_plain_softmax(axis)),
+        ),
+        Mistake(
+            "not added back, used again",
+            "The largest was subtracted inside and not added again outside; backward uses this value, and is wrong with it.",
+            lambda x, axis: _logsumexp(x, axis, add_back=False),
         ),
         Mistake(
             "not added back",
@@ -1871,6 +1923,11 @@ gradcheck = Implement(
             "g ignored",
             "The differences are added up without g, but backward was given g: weight each output with it.",
             lambda op, x, g, eps, tolerance: _gradcheck(op, x, g, eps, tolerance, weights=1.0),
+        ),
+        Mistake(
+            "every place wrong",
+            "Every place looks wrong. Divide by 2 * eps; and x + eps and x - eps need arrays of their own, x.copy() for each.",
+            lambda op, x, g, eps, tolerance: _gradcheck(op, x, g, eps, tolerance, step=lambda *step: 0.0),
         ),
         Mistake(
             "NaN slips through",

@@ -322,8 +322,8 @@ print(f"{visits:,} visits")
 # recursion, because Python allows about 1,000 calls inside each other, and a chain of 5,000 operations is nothing unusual.
 # Put pairs on the list:
 #
-# - `(node, False)`: not looked at yet. Remember that it was seen, put `(node, True)` back, then `(parent, False)` on top for
-#   each parent.
+# - `(node, False)`: to be looked at. If it was seen before, drop it. If not, remember that it was seen, put `(node, True)`
+#   back, then `(parent, False)` on top for each parent.
 # - `(node, True)`: all its parents are in by now. Append it.
 # %% id=w02a-order role=exercise ex=w02.topological
 def topological_order(root: Value) -> list[Value]:

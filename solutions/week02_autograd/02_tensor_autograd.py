@@ -306,7 +306,8 @@ print("equal to torch's:", np.allclose(softmax, torch.softmax(torch.tensor(score
 #   (`op.__name__`). Inputs that are plain numbers or arrays become Tensors first. `params` (`axis=1`, say) are handed to the
 #   operation as they are.
 # - `backward()` is that of notebook 01: tensors with parents start at zero, the result starts with ones, then newest first
-#   `send_back(grad)` gives one gradient per parent, which is added to what the parent has.
+#   `send_back(grad)` gives one gradient per parent, which is added to what the parent has. Inputs have no
+#   `send_back`: there it is `None`.
 #
 # `history()` is given, and shorter than your `topological_order`: every Tensor notes the time it was made. Inputs are always
 # older than what was made from them, so newest first *is* an order in which each tensor comes before its parents.
