@@ -1,6 +1,7 @@
 """Week 3: networks by hand. From a line to a network, modules and optimizers, torch's own API, and the clinic."""
 
 import math
+import operator
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -66,6 +67,11 @@ def _whole_gradient(weights, bias, weights_grad, bias_grad, lr):
     _downhill(weights, bias, weights_grad, bias_grad, 1.0)
 
 
+def _recorded(weights, bias, weights_grad, bias_grad, lr):
+    with torch.enable_grad():
+        _downhill(weights, bias, weights_grad, bias_grad, lr)
+
+
 fit = Implement(
     id="w03.fit",
     title="Walk downhill",
@@ -109,6 +115,11 @@ fit = Implement(
             "sum for mean",
             "The squared errors are added up; with their mean, the same learning rate works for any number of rows.",
             _fit_with(_downhill, loss=lambda error: (error**2).sum()),
+        ),
+        Mistake(
+            "step recorded",
+            "torch would make the step part of the graph, and refuses. Put both updates inside `with torch.no_grad():`.",
+            _fit_with(_recorded),
         ),
         Mistake(
             "bias stays",
@@ -226,6 +237,19 @@ def _mean_loss(logits, labels):
     return F.cross_entropy(logits, labels)
 
 
+def _picked(values, labels):
+    return values.gather(1, labels[:, None]).squeeze(1)
+
+
+def _log_sum_minus_label(z, labels, picked=None):
+    return (z.exp().sum(1).log() - (_picked(z, labels) if picked is None else picked)).mean()
+
+
+def _shifted_softmax(logits):
+    weights = (logits - logits.amax(1, keepdim=True)).exp()
+    return weights / weights.sum(1, keepdim=True)
+
+
 def _naive_cross_entropy(logits, labels):
     odds = logits.exp()
     return -(odds / odds.sum(1, keepdim=True))[torch.arange(len(labels)), labels].log().mean()
@@ -256,6 +280,14 @@ cross_entropy = Implement(
             lambda draw: {
                 "logits": np.array([[1e4, 0, -1e4], [0, 1e4, 9.999e3]], "float32"),
                 "labels": np.array([1, 2]),
+            },
+            extreme=True,
+        ),
+        Case(
+            "rows far apart",
+            lambda draw: {
+                "logits": np.array([[1e4, 9.999e3, 0], [-1.0002e4, -1e4, -1.0001e4]], "float32"),
+                "labels": np.array([1, 0]),
             },
             extreme=True,
         ),
@@ -303,6 +335,37 @@ cross_entropy = Implement(
             "overflow",
             "exp(10000) is infinite, and infinity by infinity is NaN. Subtract the largest logit of each row first.",
             _naive_cross_entropy,
+        ),
+        Mistake(
+            "overflow in the sum",
+            "exp(10000) is infinite, and so is the logarithm of the sum. Subtract the largest logit of each row first.",
+            lambda logits, labels: _log_sum_minus_label(logits, labels),
+        ),
+        Mistake(
+            "logarithm of 0",
+            "A probability may be rounded to 0, and its logarithm is -inf. Subtract logs: the label's logit minus the log of the sum.",
+            lambda logits, labels: -_picked(_shifted_softmax(logits), labels).log().mean(),
+        ),
+        Mistake(
+            "one maximum for all",
+            "The largest of all logits was subtracted: a row far below it underflows to log(0). Take it row by row.",
+            lambda logits, labels: _log_sum_minus_label(logits - logits.max(), labels),
+        ),
+        Mistake(
+            "label not shifted",
+            "The largest logit is subtracted in the sum, and not from the label's logit: both or none.",
+            lambda logits, labels: _log_sum_minus_label(
+                logits - logits.amax(1, keepdim=True), labels, picked=_picked(logits, labels)
+            ),
+        ),
+        Mistake(
+            "all pairs",
+            "`z[:, labels]` takes every label in every row. Each row has its own: `z[torch.arange(n), labels]`, or gather.",
+            lambda logits, labels: _log_sum_minus_label(
+                logits - logits.amax(1, keepdim=True),
+                labels,
+                picked=(logits - logits.amax(1, keepdim=True))[:, labels],
+            ),
         ),
         Mistake(
             "best class for the label",
@@ -813,11 +876,10 @@ def _linear(draw=_draw_linear, forward=lambda x, weight, bias: x @ weight.T + bi
     """A Linear class that draws its numbers, or uses them, in another way."""
 
     class Linear(_module()):
-        def __init__(self, n_in, n_out, rng):
+        def __init__(self, n_in, n_out, rng, make):
             super().__init__()
             weight, bias = draw(n_in, n_out, rng)
-            self.weight = torch.tensor(weight, requires_grad=True)
-            self.bias = torch.tensor(bias, requires_grad=True)
+            self.weight, self.bias = make(weight), make(bias)
 
         def forward(self, x):
             return forward(x, self.weight, self.bias)
@@ -826,17 +888,23 @@ def _linear(draw=_draw_linear, forward=lambda x, weight, bias: x @ weight.T + bi
 
 
 def _use_linear(linear, x, n_out, seed):
-    layer = linear(x.shape[-1], n_out, np.random.default_rng(seed))
+    made = []
+
+    def make(array):
+        made.append(torch.tensor(array, requires_grad=True))
+        return made[-1]
+
+    layer = linear(x.shape[-1], n_out, np.random.default_rng(seed), make)
     state = {name: value.detach() for name, value in layer.named_parameters()}
-    return {"parameters": state, "output": layer(x)}
+    return {"parameters": state, "output": layer(x), "parameters made with make": len(made)}
 
 
-def _torch_linear(n_in, n_out, rng):
+def _torch_linear(n_in, n_out, rng, make):
     layer = torch.nn.Linear(n_in, n_out, dtype=torch.float64)
     bound = 1 / math.sqrt(n_in)
     with torch.no_grad():
         for value in layer.parameters():
-            value.copy_(torch.from_numpy(rng.uniform(-bound, bound, tuple(value.shape))))
+            value.copy_(make(rng.uniform(-bound, bound, tuple(value.shape))))
     return layer
 
 
@@ -919,6 +987,13 @@ linear = Implement(
             _linear(_draw_positive),
         ),
         Mistake(
+            "make not used",
+            "The parameters are torch's whatever `make` says. The clinic hands over your own engine: wrap both with make(...).",
+            lambda n_in, n_out, rng, make: _linear()(
+                n_in, n_out, rng, lambda array: torch.tensor(array, requires_grad=True)
+            ),
+        ),
+        Mistake(
             "bias of zeros",
             "The bias is zero; torch draws it from the same range as the weight.",
             _linear(_draw_bias_zero),
@@ -944,14 +1019,16 @@ def _drive(optimizer_class, start, noise, options):
     """20 steps down a bowl with noise; what an optimizer may touch is `data` and `grad`."""
     parameters = [_Parameter(x.copy()) for x in start]
     optimizer = optimizer_class(parameters, **options)
-    seen = {}
+    seen, kept = {}, True
     for step in range(20):
         for p, shift in zip(parameters, noise, strict=True):
             p.grad = p.data / 2 + shift[step]
+        before = [p.grad.copy() for p in parameters]
         optimizer.step()
+        kept = kept and all(np.array_equal(p.grad, g) for p, g in zip(parameters, before, strict=True))
         if step in (0, 1, 19):
             seen[f"after {step + 1} step{'s' if step else ''}"] = [p.data.copy() for p in parameters]
-    return seen
+    return {**seen, "gradients left as they are": kept}
 
 
 def _drive_torch(optimizer_class, start, noise, options):
@@ -964,7 +1041,7 @@ def _drive_torch(optimizer_class, start, noise, options):
         optimizer.step()
         if step in (0, 1, 19):
             seen[f"after {step + 1} step{'s' if step else ''}"] = [p.clone() for p in parameters]
-    return seen
+    return {**seen, "gradients left as they are": True}
 
 
 def _walk(draw, *shapes):
@@ -1075,6 +1152,11 @@ sgd = Implement(
             "no decay",
             "weight_decay is not used: add weight_decay * p.data to the gradient.",
             _sgd(gradient=lambda p, decay: p.grad + 0.0),
+        ),
+        Mistake(
+            "decay left in the gradient",
+            "`p.grad += ...` changes the gradient itself, and who plots it sees the decay. Make a new one: g = p.grad + ...",
+            _sgd(gradient=lambda p, decay: operator.iadd(p.grad, decay * p.data)),
         ),
         Mistake(
             "Nesterov",
@@ -1372,6 +1454,10 @@ def _clip_each(parameters, max_norm):
     return total
 
 
+def _clip_each_last(parameters, max_norm):
+    return [_clip([p], max_norm) for p in parameters][-1]
+
+
 def _clip_always(parameters, max_norm):
     total = _norm([p.grad for p in parameters])
     _scale(parameters, max_norm / (total + 1e-6))
@@ -1448,6 +1534,11 @@ clip = Implement(
             "each on its own",
             "Each gradient is clipped by its own norm. That turns the step: take one norm over all of them, and one factor.",
             _clip_each,
+        ),
+        Mistake(
+            "each on its own, last norm",
+            "Norm and factor are computed anew for each parameter. Add up the squares of all first, then use one factor for all.",
+            _clip_each_last,
         ),
         Mistake(
             "scales up",
