@@ -153,12 +153,12 @@ def record_forged(nb):
     return answer(nb, source)
 
 
-@bad("name 'double' is not defined", double="error")
+@bad("looks for the name `double`", double="error")
 def answer_renamed(nb):
     return answer(nb, DOUBLES.replace("double", "twice"))
 
 
-@bad("name 'total' is not defined", double="values", total="error")
+@bad("looks for the name `total`", double="values", total="error")
 def answer_left_to_an_earlier_cell(nb):
     """`total` is bound by the cell of another exercise, and not by its own."""
     answer(nb, f"{SQUARES}\n\n\ndef total(values):\n    return 2 * sum(values)")
