@@ -1,13 +1,16 @@
 """Week 4: the training loop. Data by hand, five loops, torch's own API, and the clinic for broken runs."""
 
 import copy
+import importlib
 import itertools
 import math
 import os
 import tempfile
+from functools import cache
 
 import numpy as np
 
+from labkit import compat, datasets
 from labkit.exercises.declare import (
     Case,
     Fix,
@@ -22,6 +25,7 @@ from labkit.exercises.declare import (
 from labkit.lazy import F, torch
 
 _NO_TRAINER = "torch has no function for it: the loop is written by hand in every program"
+_STEPS = 10_000  # additions behind one weight after some steps of training: rounding grows with them
 
 
 def _generator(seed):
@@ -988,6 +992,7 @@ epoch = Implement(
     level=2,
     needs=("w04.r2",),
     dtype="float64",
+    reduces=_STEPS,
     cases=[
         Case(
             "seven rows in threes",
@@ -1091,6 +1096,7 @@ predict = Implement(
     level=2,
     needs=("w04.epoch",),
     dtype="float64",
+    reduces=_STEPS,
     cases=[
         Case("in the middle of training", _predict_case(7, 3, True)),
         Case("a model in eval mode", _predict_case(8, 4, False)),
@@ -1329,6 +1335,7 @@ multilabel = Implement(
     level=2,
     needs=("w04.epoch", "w04.f1"),
     dtype="float64",
+    reduces=_STEPS,
     cases=[
         Case("seven rows in threes", _label_case(7, 3, 2)),
         Case("one batch", _label_case(5, 5, 3)),
@@ -1385,7 +1392,7 @@ multilabel = Implement(
 class _Checkpoint:
     """Everything that a run needs to go on as if nothing had happened."""
 
-    leave_out = ()
+    leave_out: tuple[str, ...] = ()
 
     def __init__(self, model, optimizer, scheduler, generator):
         self.parts = {"model": model, "optimizer": optimizer, "scheduler": scheduler}
@@ -1502,18 +1509,18 @@ resume = Implement(
     dtype="float64",
     cases=[
         Case("two and two epochs", _resume_case(8, 3, 2, 4)),
-        Case("one and four epochs", _resume_case(5, 2, 1, 5)),
+        Case("one and two epochs", _resume_case(5, 3, 1, 3)),
         Case(
             "not contiguous",
             lambda draw: {
                 "x": draw.transposed(7, 3),
                 "y": draw.strided(7),
                 "batch_size": 4,
-                "stop": 3,
-                "epochs": 5,
+                "stop": 1,
+                "epochs": 3,
             },
         ),
-        Case("batches of one", _resume_case(4, 1, 2, 3)),
+        Case("batches of one", _resume_case(3, 1, 1, 2)),
     ],
     use=_resume_run,
     oracle=lambda x, y, batch_size, stop, epochs: _resume_run(_Checkpoint, x, y, batch_size, stop, epochs),
@@ -1584,7 +1591,7 @@ def _auroc_all_pairs(scores, labels):
 def _scored(draw, n, levels=0):
     labels = draw.bools(n, share=0.35)
     labels[:3] = [True, False, True]
-    scores = draw.normal(n) + labels
+    scores = draw.normal(n) + 0.5 * labels
     return {"scores": np.round(scores * levels) / levels if levels else scores, "labels": labels}
 
 
@@ -1760,4 +1767,736 @@ patience = Implement(
     ),
     passed="You chose an epoch by looking at the validation part, so it is part of training now: the test part has the last word.",
     lint={"delegation": _NO_TRAINER},
+)
+
+# 03 in PyTorch
+
+
+class _Noise:
+    """Eight samples; each is its index, or a random number drawn when it is asked for. Importable by any worker."""
+
+    def __init__(self, random):
+        self.random = random
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return torch.rand(()).item() if self.random else index
+
+
+def _seen(loader):
+    return [value for batch in loader for value in batch.tolist()]
+
+
+def _order_of(seed=None, before=None, random=False, **options):
+    """What a shuffled loader brings after `torch.manual_seed(0)` and perhaps something else."""
+    torch.manual_seed(0)
+    generator = None if seed is None else _generator(seed)
+    if before is not None:
+        before()
+    return _seen(torch.utils.data.DataLoader(_Noise(random), 3, shuffle=True, generator=generator, **options))
+
+
+def _two_passes():
+    torch.manual_seed(0)
+    loader = torch.utils.data.DataLoader(_Noise(False), 3, shuffle=True)
+    return _seen(loader) == _seen(loader)
+
+
+def _same_dropped():
+    torch.manual_seed(0)
+    loader = torch.utils.data.DataLoader(_Noise(False), 3, shuffle=True, drop_last=True)
+    return set(_seen(loader)) == set(_seen(loader))
+
+
+def _layer():
+    return torch.nn.Linear(3, 3)
+
+
+seeds = Predict(
+    id="w04.seeds",
+    title="Which of these are the same?",
+    minutes=8,
+    level=2,
+    needs=("w04.loader",),
+    items={
+        "a": Item("seed 0 before each of two loops: same order?", lambda: _order_of() == _order_of()),
+        "b": Item("one loader, two loops one after the other: same order?", _two_passes),
+        "c": Item(
+            "a layer is made between seed and loop: same order?",
+            lambda: _order_of() == _order_of(before=_layer),
+        ),
+        "d": Item(
+            "as c, with a generator of the loader's own: same order?",
+            lambda: _order_of(seed=1) == _order_of(seed=1, before=_layer),
+        ),
+        "e": Item(
+            "no workers against two workers: same order?",
+            cache(lambda: _order_of(seed=1) == _order_of(seed=1, num_workers=2)),
+        ),
+        "f": Item(
+            "random numbers drawn inside samples, no workers against two: same numbers?",
+            cache(lambda: _order_of(random=True) == _order_of(random=True, num_workers=2)),
+        ),
+        "g": Item(
+            "len(DataLoader(range(10), batch_size=4))", lambda: len(torch.utils.data.DataLoader(range(10), 4))
+        ),
+        "h": Item("with drop_last, two epochs: the same samples left out?", _same_dropped),
+    },
+    mistakes=[
+        Mistake(
+            "seed forgotten",
+            "a: the order is drawn from torch's generator, and the seed sets it back.",
+            {"a": False},
+        ),
+        Mistake("shuffled once", "b: a new order is drawn at the start of every pass.", {"b": True}),
+        Mistake(
+            "layers draw nothing",
+            "c: making a layer draws its first weights from the same generator, so the order comes later in the stream.",
+            {"c": True},
+        ),
+        Mistake(
+            "generator shared",
+            "d: a generator of its own is moved on by nobody else. That is what it is for.",
+            {"d": False},
+        ),
+        Mistake(
+            "workers change the order",
+            "e: the order is drawn here and dealt out in turn; workers only make the batches.",
+            {"e": False},
+        ),
+        Mistake(
+            "workers share chance",
+            "f: each worker has a seed of its own, so what samples draw does depend on the number of workers.",
+            {"f": True},
+        ),
+        Mistake("rounded down", "g: the last, smaller batch counts, unless drop_last is set.", {"g": 2}),
+        Mistake("samples are counted", "g: the length of a loader is in batches.", {"g": 10}),
+        Mistake(
+            "always the same ones",
+            "h: what is left over depends on the order, so each epoch leaves out others.",
+            {"h": True},
+        ),
+    ],
+    hints=(
+        "For each: from which generator is the order drawn, and who else draws from it in between?",
+        "The order is drawn in the main process at the start of each pass; weights of layers come from torch's generator, too.",
+        "Same: a, d and e. Not the same: b, c, f and h. Ten samples in fours are three batches.",
+    ),
+    passed="A generator of its own for the loader, and the order no longer depends on what the rest of the program draws.",
+)
+
+
+def _pipeline(training, mean, std, scale=True, flips=None, normalize=True, flip="RandomHorizontalFlip"):
+    compat.torchvision()
+    v2 = importlib.import_module("torchvision.transforms.v2")
+    middle = [getattr(v2, flip)(0.5)] if (training if flips is None else flips) else []
+    last = [v2.Normalize([mean], [std])] if normalize else []
+    return v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=scale), *middle, *last])
+
+
+def _pipeline_vertical(training, mean, std):
+    return _pipeline(training, mean, std, flip="RandomVerticalFlip")
+
+
+def _pipeline_swapped(training, mean, std):
+    return _pipeline(training, std, mean)
+
+
+def _transformed(pipeline, images, mean, std):
+    """What both pipelines make of some pictures, chance set back before each."""
+    found = {}
+    for name, training in (("training", True), ("evaluation", False)):
+        transform = pipeline(training, mean, std)
+        torch.manual_seed(0)
+        found[name] = torch.stack([transform(image.numpy()) for image in images])
+    return found
+
+
+def _photos(n, height, width):
+    return lambda draw: {
+        "images": draw.integers(0, 256, n, height, width).astype(np.uint8),
+        "mean": 0.25,
+        "std": 0.4,
+    }
+
+
+transforms = Implement(
+    id="w04.transforms",
+    title="One pipeline for training, one for evaluation",
+    minutes=8,
+    level=2,
+    needs=("w04.test_augment", "w04.standardize"),
+    cases=[
+        Case("sixty pictures", _photos(60, 4, 5)),
+        Case("narrow pictures", _photos(7, 6, 2)),
+        Case("one row of pixels", _photos(9, 1, 8)),
+        Case(
+            "not contiguous",
+            lambda draw: {"images": _photos(6, 5, 8)(draw)["images"][..., ::2], "mean": 0.6, "std": 0.15},
+        ),
+    ],
+    use=_transformed,
+    oracle=lambda images, mean, std: _transformed(_pipeline, images, mean, std),
+    reference="torchvision's transforms in this order",
+    mistakes=[
+        Mistake(
+            "not scaled",
+            "The pixels still go from 0 to 255: `ToDtype` divides by 255 only with scale=True.",
+            lambda training, mean, std: _pipeline(training, mean, std, scale=False),
+        ),
+        Mistake(
+            "augments in evaluation",
+            "Pictures are mirrored in evaluation as well: the same picture would get another score each time.",
+            lambda training, mean, std: _pipeline(training, mean, std, flips=True),
+        ),
+        Mistake(
+            "never augments",
+            "Nothing is mirrored, also not in training.",
+            lambda training, mean, std: _pipeline(training, mean, std, flips=False),
+        ),
+        Mistake(
+            "not normalized",
+            "The pixels lie between 0 and 1; `Normalize` is missing.",
+            lambda training, mean, std: _pipeline(training, mean, std, normalize=False),
+        ),
+        Mistake(
+            "mean and deviation swapped",
+            "Mean and deviation are swapped: Normalize takes the means first.",
+            _pipeline_swapped,
+        ),
+        Mistake(
+            "upside down",
+            "Pictures are turned upside down. `RandomHorizontalFlip` exchanges left and right.",
+            _pipeline_vertical,
+        ),
+    ],
+    hints=(
+        "Four steps in a list, one of them only in training, and `v2.Compose(list)` around it.",
+        "`v2.ToImage()`, `v2.ToDtype(torch.float32, scale=True)`, `v2.RandomHorizontalFlip(0.5)`, `v2.Normalize([mean], [std])`.",
+        "steps = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]; if training: steps.append(...); steps.append(v2.Normalize([mean], [std]))",
+    ),
+    passed="Evaluation has no chance in it: a score that changes from run to run cannot be compared with anything.",
+    lint={"delegation": "torchvision's transforms are what this exercise is about"},
+)
+
+# 04 clinic
+
+
+def _clinic_net():
+    return torch.nn.Sequential(
+        torch.nn.Linear(3, 6), torch.nn.ReLU(), torch.nn.Dropout(0.4), torch.nn.Linear(6, 4)
+    )
+
+
+def _class_case(n, batch_size):
+    return lambda draw: {"x": draw.normal(n, 3), "y": draw.integers(0, 4, n), "batch_size": batch_size}
+
+
+def _class_strided(draw):
+    return {"x": draw.transposed(7, 3), "y": draw.integers(0, 4, 14)[::2], "batch_size": 4}
+
+
+_CLASS_CASES = [
+    Case("eight rows in threes", _class_case(8, 3)),
+    Case("two even batches", _class_case(10, 5)),
+    Case("not contiguous", _class_strided),
+    Case("one row", _class_case(1, 1)),
+]
+
+
+def _train_with(zero="batch", scale=None, rate=1.0, reduction="mean"):
+    """Gradient descent on cross-entropy with one thing about it changed."""
+
+    def train(model, loader, epochs, lr):
+        optimizer = torch.optim.SGD(
+            model.parameters(), lr=lr * (rate if isinstance(rate, float) else rate(loader))
+        )
+        model.train()
+        losses = []
+        for _ in range(epochs):
+            if zero == "epoch":
+                optimizer.zero_grad()
+            for x, y in loader:
+                if zero == "batch":
+                    optimizer.zero_grad()
+                loss = F.cross_entropy(model(x), y, reduction=reduction)
+                loss = loss if scale is None else loss * scale(x, loader)
+                loss.backward()
+                if zero == "late":
+                    optimizer.zero_grad()
+                optimizer.step()
+                losses.append(loss.item())
+        return losses
+
+    return train
+
+
+def _trained(train, x, y, batch_size):
+    model = _reproducible(_clinic_net)
+    model.eval()
+    losses = train(model, _loader(batch_size, x, y), 3, 0.3)
+    return {"losses": losses, "weights": _parameters(model)}
+
+
+no_zero = Fix(
+    id="w04.no_zero",
+    title="The run that overshoots",
+    minutes=6,
+    level=2,
+    needs=("w04.epoch",),
+    dtype="float64",
+    reduces=_STEPS,
+    cases=_CLASS_CASES,
+    use=_trained,
+    oracle=lambda x, y, batch_size: _trained(_train_with(), x, y, batch_size),
+    broken=_train_with(zero="never"),
+    fault="no zero_grad",
+    menu={
+        "no zero_grad": "",
+        "learning rate too high": "The same rate trains the healthy run well. What makes every step larger than the one before?",
+        "model too small": "A small model learns little; it does not get worse. Look at what is added up.",
+    },
+    mistakes=[
+        Mistake(
+            "once per epoch",
+            "The gradients go away once per epoch; within it they still pile up. Every batch needs it.",
+            _train_with(zero="epoch"),
+        ),
+        Mistake(
+            "between backward and step",
+            "The gradients go away between backward and step, so the step has nothing to go by and no weight moves.",
+            _train_with(zero="late"),
+        ),
+        Mistake(
+            "smaller steps",
+            "A smaller learning rate hides it for a while; the gradients still pile up.",
+            _train_with(zero="never", rate=0.5),
+        ),
+        Mistake(
+            "rate and zero_grad",
+            "The gradients are right now; the learning rate was changed as well. Mend one thing at a time.",
+            _train_with(rate=0.5),
+        ),
+    ],
+    hints=(
+        "Print the norm of one weight's gradient for the first ten steps.",
+        "`backward` adds to `.grad`. What sets it back, and how often must that happen?",
+        'fault = "no zero_grad"; optimizer.zero_grad() as the first line of the loop over batches',
+    ),
+    passed="Adding gradients up is useful, too: week 10 does it on purpose, to imitate a batch that does not fit into memory.",
+    lint={"delegation": _NO_TRAINER},
+)
+
+
+def _fit_modes(train="epoch", evaluate=True):
+    """Training with validation after each epoch, with one thing about the modes changed."""
+
+    def fit(model, loader, validation, epochs, lr):
+        optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+        model.train(train != "never")
+        losses = []
+        for _ in range(epochs):
+            if train == "epoch":
+                model.train()
+            for x, y in loader:
+                optimizer.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+                if train == "after a batch":
+                    model.train()
+            if evaluate:
+                model.eval()
+            with torch.no_grad():
+                losses.append(F.cross_entropy(model(validation[0]), validation[1]).item())
+        return losses
+
+    return fit
+
+
+def _validated(fit, x, y, batch_size):
+    model = _reproducible(_clinic_net)
+    losses = fit(model, _loader(batch_size, x, y), (x.flip(0) + 0.1, y.flip(0)), 3, 0.3)
+    return {"losses": losses, "weights": _parameters(model)}
+
+
+eval_mode = Fix(
+    id="w04.eval_mode",
+    title="The run that learns by heart",
+    minutes=6,
+    level=2,
+    needs=("w04.predict",),
+    dtype="float64",
+    reduces=_STEPS,
+    cases=_CLASS_CASES,
+    use=_validated,
+    oracle=lambda x, y, batch_size: _validated(_fit_modes(), x, y, batch_size),
+    broken=_fit_modes(train="once"),
+    fault="eval mode left on",
+    menu={
+        "eval mode left on": "",
+        "dropout too weak": "Half of all units are dropped, in the first epoch. Print `model.training` in the second one.",
+        "no_grad left on": "`with` ends with its block: gradients are recorded again, and the training loss does fall.",
+    },
+    mistakes=[
+        Mistake(
+            "validates with dropout",
+            "Training is right now, but validation runs with dropout: `model.eval()` has to stay, and be undone.",
+            _fit_modes(evaluate=False),
+        ),
+        Mistake(
+            "never in training mode",
+            "The model is in eval mode all the time, so dropout never drops.",
+            _fit_modes(train="never"),
+        ),
+        Mistake(
+            "back one batch too late",
+            "The first batch of each epoch still runs in eval mode: switch back before it, not after it.",
+            _fit_modes(train="after a batch"),
+        ),
+    ],
+    hints=(
+        "Print `model.training` before each batch.",
+        "`model.eval()` holds until somebody calls `model.train()`. Where does each epoch need it?",
+        'fault = "eval mode left on"; move model.train() to the first line of the loop over epochs',
+    ),
+    passed="The two modes also decide what batch norm does, in week 5: there a wrong mode is worse than a missing dropout.",
+    lint={"delegation": _NO_TRAINER},
+)
+
+
+def _cut(x, y, batch_size):
+    return list(zip(x.split(batch_size), y.split(batch_size), strict=True))
+
+
+def _two_orders(x, y, batch_size, seed):
+    generator = _generator(seed)
+    x = x[torch.randperm(len(x), generator=generator)]
+    y = y[torch.randperm(len(y), generator=generator)]
+    return _cut(x, y, batch_size)
+
+
+def _one_order(x, y, batch_size, seed):
+    order = torch.randperm(len(x), generator=_generator(seed))
+    return _cut(x[order], y[order], batch_size)
+
+
+def _one_side(x, y, batch_size, seed):
+    return _cut(x[torch.randperm(len(x), generator=_generator(seed))], y, batch_size)
+
+
+def _batches_not_rows(x, y, batch_size, seed):
+    batches = _cut(x, y, batch_size)
+    return [batches[i] for i in torch.randperm(len(batches), generator=_generator(seed))]
+
+
+def _pair_case(n, batch_size, seed):
+    return lambda draw: {
+        "x": draw.normal(n, 2),
+        "y": np.arange(n) * 10,
+        "batch_size": batch_size,
+        "seed": seed,
+    }
+
+
+shuffled = Fix(
+    id="w04.shuffled",
+    title="The run that learns nothing new",
+    minutes=6,
+    level=2,
+    needs=("w04.batches",),
+    cases=[
+        Case("seven rows in threes", _pair_case(7, 3, 0)),
+        Case("eight rows in fours", _pair_case(8, 4, 5)),
+        Case(
+            "not contiguous",
+            lambda draw: {"x": draw.transposed(6, 3), "y": np.arange(12)[::2], "batch_size": 4, "seed": 2},
+        ),
+        Case("one row", _pair_case(1, 3, 1)),
+    ],
+    oracle=_one_order,
+    memory="any",
+    broken=_two_orders,
+    fault="labels shuffled against inputs",
+    menu={
+        "labels shuffled against inputs": "",
+        "learning rate too low": "Then the training loss would not fall either. It does: the labels are learned by heart.",
+        "classes out of balance": "Count them: each digit occurs about as often as any other.",
+    },
+    mistakes=[
+        Mistake(
+            "not shuffled at all",
+            "Inputs and labels belong together again, but the rows are no longer shuffled.",
+            lambda x, y, batch_size, seed: _cut(x, y, batch_size),
+        ),
+        Mistake(
+            "only the inputs",
+            "The inputs are shuffled and the labels are not: they still do not belong together. One order, used twice.",
+            _one_side,
+        ),
+        Mistake(
+            "whole batches",
+            "Whole batches change places, and each holds the same rows in every epoch. Shuffle rows, then cut.",
+            _batches_not_rows,
+        ),
+    ],
+    hints=(
+        "Look at one batch: draw the pictures with their labels above.",
+        "`torch.randperm` draws a new order at each call. Draw one, and index both tensors with it.",
+        'fault = "labels shuffled against inputs"; order = torch.randperm(len(x), generator=generator); x[order], y[order]',
+    ),
+    passed="A network can learn random labels by heart. Only data it has not seen can tell whether it learned anything.",
+    lint={"delegation": "indexing is the answer"},
+)
+
+
+def _copies_first(labels, share, times, seed):
+    rare = torch.where(labels)[0]
+    rows = torch.cat([torch.arange(len(labels)), rare.repeat(times - 1)])
+    rows = rows[torch.randperm(len(rows), generator=_generator(seed))]
+    held_out = round(share * len(rows))
+    return rows[held_out:], rows[:held_out]
+
+
+def _split_first(labels, share, times, seed):
+    rows = torch.randperm(len(labels), generator=_generator(seed))
+    held_out = round(share * len(rows))
+    return rows[held_out:], rows[:held_out]
+
+
+def _with_copies(rows, labels, times):
+    return torch.cat([rows, rows[labels[rows]].repeat(times - 1)])
+
+
+def _copies_after(labels, share, times, seed):
+    train, validation = _split_first(labels, share, times, seed)
+    return _with_copies(train, labels, times), validation
+
+
+def _copies_in_both(labels, share, times, seed):
+    train, validation = _split_first(labels, share, times, seed)
+    return _with_copies(train, labels, times), _with_copies(validation, labels, times)
+
+
+def _copies_of_all(labels, share, times, seed):
+    train, validation = _split_first(labels, share, times, seed)
+    return train.repeat(times), validation
+
+
+def _copies_dropped(labels, share, times, seed):
+    train, validation = _copies_first(labels, share, times, seed)
+    return train[~torch.isin(train, validation)], validation.unique()
+
+
+def _prepared(prepare, labels, share, times, seed):
+    """What must be true of the two parts, whichever rows were held out."""
+    train, validation = (part.tolist() for part in prepare(labels, share, times, seed))
+    common = [row for row in set(train) if not labels[row]]
+    rare = [row for row in set(train) if labels[row]]
+    return {
+        "rows in both parts": len(set(train) & set(validation)),
+        "copies in the validation part": len(validation) - len(set(validation)),
+        "rows held out": len(set(validation)),
+        "rows left out of both": len(labels) - len(set(train) | set(validation)),
+        "how often a rare row is in the training part": sorted({train.count(row) for row in rare}),
+        "how often a common row is": sorted({train.count(row) for row in common}),
+        "the same seed, the same split": prepare(labels, share, times, seed)[1].tolist() == validation,
+        "another seed, another split": prepare(labels, share, times, seed + 1)[1].tolist() != validation,
+    }
+
+
+def _rare(draw, n, count):
+    labels = np.zeros(n, dtype=bool)
+    labels[draw.rng.permutation(n)[:count]] = True
+    return labels
+
+
+leak = Fix(
+    id="w04.leak",
+    title="The run that is too good",
+    minutes=10,
+    level=2,
+    needs=("w04.split",),
+    cases=[
+        Case(
+            "forty rows, eight rare",
+            lambda draw: {"labels": _rare(draw, 40, 8), "share": 0.25, "times": 5, "seed": 0},
+        ),
+        Case(
+            "a third held out",
+            lambda draw: {"labels": _rare(draw, 33, 9), "share": 1 / 3, "times": 3, "seed": 4},
+        ),
+        Case(
+            "not contiguous",
+            lambda draw: {"labels": _rare(draw, 50, 20)[::2], "share": 0.4, "times": 4, "seed": 2},
+        ),
+        Case(
+            "nothing to copy",
+            lambda draw: {"labels": _rare(draw, 20, 6), "share": 0.2, "times": 1, "seed": 7},
+            extreme=True,
+        ),
+    ],
+    use=_prepared,
+    oracle=lambda labels, share, times, seed: _prepared(_copies_after, labels, share, times, seed),
+    reference="what two honest parts must be",
+    memory="any",
+    broken=_copies_first,
+    fault="copies made before the split",
+    menu={
+        "copies made before the split": "",
+        "validation part too small": "A larger part of the same rows would be as wrong. Where do the copies of a held-out row go?",
+        "not shuffled": "The rows are shuffled before they are cut. Count how many rows are in both parts.",
+    },
+    mistakes=[
+        Mistake(
+            "no copies any more",
+            "The leak is closed, but the rare rows are no longer repeated in the training part.",
+            _split_first,
+        ),
+        Mistake(
+            "copies in both parts",
+            "No row is on both sides, but the validation part has copies, too: it no longer looks like the world.",
+            _copies_in_both,
+        ),
+        Mistake(
+            "everything copied",
+            "All training rows are repeated, so the rare ones are as rare as before.",
+            _copies_of_all,
+        ),
+        Mistake(
+            "copies removed afterwards",
+            "Rows found in both parts were taken out of training afterwards: too much is held out, most of all rare rows. Split first.",
+            _copies_dropped,
+        ),
+    ],
+    hints=(
+        "How many rows are in both parts? `set(train.tolist()) & set(validation.tolist())`.",
+        "Change the order of the two steps: split the rows first, then copy the rare ones of the training part.",
+        "rare = train[labels[train]]; return torch.cat([train, rare.repeat(times - 1)]), validation",
+    ),
+    passed="Whatever looks at several rows at once, copying, averaging, choosing columns, belongs after the split.",
+    lint={"size one": "one row cannot be split", "delegation": "indexing is the answer"},
+)
+
+averaged_twice = Fix(
+    id="w04.averaged_twice",
+    title="The run that crawls",
+    minutes=6,
+    level=2,
+    needs=("w04.epoch",),
+    dtype="float64",
+    reduces=_STEPS,
+    cases=_CLASS_CASES[:3],
+    use=_trained,
+    oracle=lambda x, y, batch_size: _trained(_train_with(), x, y, batch_size),
+    broken=_train_with(scale=lambda x, loader: 1 / len(x)),
+    fault="loss averaged twice",
+    menu={
+        "loss averaged twice": "",
+        "learning rate too low": "The healthy run has the same rate. But you are near: each step is 50 times too small. Why?",
+        "vanishing gradients": "There are two layers; nothing vanishes on so short a way. All gradients are too small by one factor.",
+    },
+    mistakes=[
+        Mistake(
+            "sum",
+            "The losses of a batch are added up now: a larger batch takes larger steps. Their mean is wanted.",
+            _train_with(reduction="sum"),
+        ),
+        Mistake(
+            "rate raised",
+            "The rate was raised to make up for it. The loss is still wrong, and the smaller last batch gets too large a step.",
+            _train_with(scale=lambda x, loader: 1 / len(x), rate=lambda loader: float(len(loader[0][0]))),
+        ),
+        Mistake(
+            "divided by the number of batches",
+            "Each loss is divided by the number of batches: that belongs to the report, not to the gradient.",
+            _train_with(scale=lambda x, loader: 1 / len(loader)),
+        ),
+        Mistake(
+            "sum over a fixed size",
+            "The sum is divided by the size of the first batch; the last one is smaller. Divide by len(x), or take the mean.",
+            _train_with(reduction="sum", scale=lambda x, loader: 1 / len(loader[0][0])),
+        ),
+    ],
+    hints=(
+        "Compare the loss of the very first batch with ln 10.",
+        "`F.cross_entropy` returns the mean over the batch. What does the division by len(x) do to a mean?",
+        'fault = "loss averaged twice"; loss = F.cross_entropy(model(x), y), and no division',
+    ),
+    passed="The loss at the start would have told: ln 10 / 50 is 0.05, and no model knows that much before it has seen anything.",
+    lint={"size one": "a batch of one has nothing to average", "delegation": _NO_TRAINER},
+)
+
+
+@cache
+def _update_ratio(lr):
+    """The experiment of the page: norm of the update over norm of the weight, middle of 20 steps, last layer."""
+    digits = datasets.digits()
+    x, y = torch.from_numpy(digits.images[:1000]).double().flatten(1), torch.from_numpy(digits.labels[:1000])
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 100), torch.nn.ReLU(), torch.nn.Linear(100, 10)).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    ratios = []
+    for rows in torch.arange(1000).split(50):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x[rows]), y[rows]).backward()
+        before = model[2].weight.detach().clone()
+        optimizer.step()
+        ratios.append(((model[2].weight - before).norm() / before.norm()).item())
+    return sorted(ratios)[10]
+
+
+def _accept_rate(rate):
+    if not 0 < rate < math.inf:
+        return "a learning rate is a number above 0."
+    ratio = _update_ratio(float(rate))
+    if not 0.95e-3 <= ratio <= 1.05e-3:
+        return f"at a rate of {rate:.3g} the middle ratio is {ratio:.2g}, not 0.001."
+    return None
+
+
+def _gives(low, high):
+    return lambda rate: 0 < rate < math.inf and low <= _update_ratio(float(rate)) <= high
+
+
+update_ratio = Measure(
+    id="w04.update_ratio",
+    title="How far does one step go?",
+    minutes=8,
+    level=2,
+    needs=("w04.averaged_twice",),
+    accept=_accept_rate,
+    mistakes=[
+        Mistake(
+            "ten times too large",
+            "The ratio is 0.01 there: ten times what is asked for.",
+            0.063,
+            when=_gives(0.7e-2, 1.5e-2),
+        ),
+        Mistake(
+            "ten times too small",
+            "The ratio is 0.0001 there: a tenth of what is asked for.",
+            0.00063,
+            when=_gives(0.7e-4, 1.5e-4),
+        ),
+        Mistake(
+            "the ratio itself",
+            "0.001 is the ratio that is asked for; the rate that leads to it is another number.",
+            0.001,
+            when=lambda rate: rate == 0.001,
+        ),
+        Mistake(
+            "too rough",
+            "The right size, but not within 5 %. For small rates the ratio grows in proportion: one more rule of three.",
+            0.01,
+            when=_gives(0.5e-3, 2e-3),
+        ),
+    ],
+    hints=(
+        "Measure once, for instance `middle_ratio(0.01)`. How will the ratio change if the rate is doubled?",
+        "For plain gradient descent the update is the rate times the gradient: the ratio grows in proportion, as long as training has not moved far.",
+        "rate = 0.01 * 0.001 / middle_ratio(0.01)",
+    ),
+    passed="About a thousandth per step is a common healthy size. A layer far from its neighbors is worth a look.",
 )
