@@ -1,15 +1,20 @@
 """Week 5: convolutional networks. Convolution, a network that trains, torch's own API, and the clinic."""
 
+import itertools
+import math
 
 import numpy as np
 
 from labkit.exercises.declare import (
     Case,
+    Fix,
     Implement,
     Item,
+    Measure,
     Mistake,
     Predict,
     Rules,
+    WriteTest,
 )
 from labkit.lazy import F, torch
 
@@ -901,4 +906,1056 @@ count = Predict(
         "a 864, b 864 + 32, c 64 * 32 * 9, d 32 * 9, e d + 64 * 32, f 864 * 900, h 7.",
     ),
     passed="88 million weights against 864 for the same map: the convolution says what no linear layer can, that place does not matter.",
+)
+
+
+# 02 a network that trains
+
+
+def _normalize(
+    layer, x, axes=(0, 2, 3), correction=0, record=1, old=False, always=False, outside=False, graph=False
+):
+    """The forward of batch norm, with one thing changed. `record`: the correction of the running variance."""
+    mean, var = layer.running_mean, layer.running_var
+    if layer.training or always:
+        mean, var = x.mean(axes), x.var(axes, correction=correction)
+    if layer.training:
+        weight = 1 - layer.momentum if old else layer.momentum
+        new_mean, new_var = x.mean((0, 2, 3)), x.var((0, 2, 3), correction=record)
+        if not graph:
+            new_mean, new_var = new_mean.detach(), new_var.detach()
+        layer.running_mean = (1 - weight) * layer.running_mean + weight * new_mean
+        layer.running_var = (1 - weight) * layer.running_var + weight * new_var
+    if axes == (0, 2, 3) or not (layer.training or always):
+        mean, var = mean[:, None, None], var[:, None, None]
+    elif axes == (2, 3):
+        mean, var = mean[:, :, None, None], var[:, :, None, None]
+    root = var.sqrt() + layer.eps if outside else (var + layer.eps).sqrt()
+    return (x - mean) / root * layer.weight[:, None, None] + layer.bias[:, None, None]
+
+
+def _batch_norm(**changes):
+    """What makes a batch norm with one thing changed."""
+
+    def make(channels, eps=1e-5, momentum=0.1):
+        class BatchNorm2d(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.eps, self.momentum = eps, momentum
+                self.weight = torch.nn.Parameter(torch.ones(channels))
+                self.bias = torch.nn.Parameter(torch.zeros(channels))
+                self.register_buffer("running_mean", torch.zeros(channels))
+                self.register_buffer("running_var", torch.ones(channels))
+
+            def forward(self, x):
+                return _normalize(self, x, **changes)
+
+        return BatchNorm2d()
+
+    return make
+
+
+def _use_batch_norm(answer, x, more, weight, bias, eps, momentum):
+    """Two batches in training mode, then one in evaluation; scale and shift are handed in."""
+    layer = answer(x.shape[1], eps, momentum).to(x.dtype)
+
+    def call(batch):
+        return torch.func.functional_call(layer, {"weight": weight, "bias": bias}, (batch,))
+
+    result = {"1 training": call(x), "2 training, second batch": call(more)}
+    layer.eval()
+    result["3 evaluation"] = call(x)
+    result["4 running_mean"], result["5 running_var"] = layer.running_mean, layer.running_var
+    return result
+
+
+def _torch_batch_norm(channels, eps, momentum):
+    return torch.nn.BatchNorm2d(channels, eps, momentum)
+
+
+def _norm_case(shape, more, eps, momentum, make="normal"):
+    return lambda draw: {
+        "x": 2 * getattr(draw, make)(*shape) + 3,
+        "more": 0.5 * draw.normal(*more) - 1,
+        "weight": draw.uniform(0.5, 2, shape[1]),
+        "bias": draw.normal(shape[1]),
+        "eps": eps,
+        "momentum": momentum,
+    }
+
+
+batch_norm = Implement(
+    id="w05.batch_norm",
+    title="Batch norm, training and evaluation",
+    minutes=15,
+    level=3,
+    dtype="float64",
+    cases=[
+        Case("three channels", _norm_case((2, 3, 4, 5), (5, 3, 2, 4), 1e-5, 0.1)),
+        Case("momentum 0.3, eps 0.1", _norm_case((3, 4, 2, 5), (2, 4, 3, 1), 0.1, 0.3)),
+        Case("not contiguous", _norm_case((4, 2, 3, 5), (3, 2, 5, 4), 1e-5, 0.1, "transposed")),
+        Case("one channel, one row", _norm_case((3, 1, 1, 4), (2, 1, 5, 3), 1e-3, 0.2)),
+        Case(
+            "one picture, large numbers",
+            lambda draw: {
+                "x": 1e4 * draw.normal(1, 2, 3, 4),
+                "more": draw.normal(3, 2, 4, 5),
+                "weight": draw.normal(2),
+                "bias": draw.normal(2),
+                "eps": 1e-5,
+                "momentum": 0.1,
+            },
+            extreme=True,
+        ),
+    ],
+    oracle=lambda *inputs: _use_batch_norm(_torch_batch_norm, *inputs),
+    use=_use_batch_norm,
+    delegate=lambda channels, eps, momentum: torch.nn.BatchNorm2d(channels, eps, momentum),
+    grads=("x", "weight", "bias"),
+    rules=Rules(
+        forbids=(
+            *(
+                "batch_norm",
+                "native_batch_norm",
+                "BatchNorm1d",
+                "BatchNorm2d",
+                "BatchNorm3d",
+                "SyncBatchNorm",
+            ),
+            *("LazyBatchNorm2d", "instance_norm", "InstanceNorm2d", "group_norm", "GroupNorm", "layer_norm"),
+        )
+    ),
+    mistakes=[
+        Mistake(
+            "momentum swapped",
+            "Momentum weighs the old value here; in torch it is the weight of the new one: 0.9 of the old, 0.1 of the new.",
+            _batch_norm(old=True),
+        ),
+        Mistake(
+            "unbiased to normalize",
+            "The batch is normalized by the variance that divides by n - 1. For that, torch divides by n: correction=0.",
+            _batch_norm(correction=1),
+        ),
+        Mistake(
+            "biased record",
+            "The running variance takes the variance that divides by n. torch keeps the unbiased one, by n - 1.",
+            _batch_norm(record=0),
+        ),
+        Mistake(
+            "variances exchanged",
+            "The two variances are exchanged: by n to normalize, by n - 1 for the running one.",
+            _batch_norm(correction=1, record=0),
+        ),
+        Mistake(
+            "batch axis only",
+            "The mean is taken over the images only, one per place. A channel has one mean: over axes 0, 2 and 3.",
+            _batch_norm(axes=(0,)),
+        ),
+        Mistake(
+            "each picture by itself",
+            "Every picture is normalized by itself (axes 2 and 3): that is instance norm. The batch counts as well.",
+            _batch_norm(axes=(2, 3)),
+        ),
+        Mistake(
+            "batch in evaluation",
+            "In evaluation the batch is still measured. There the running averages are used, so that neighbors do not matter.",
+            _batch_norm(always=True),
+        ),
+        Mistake(
+            "eps outside the root",
+            "eps is added to the root; it belongs under it: sqrt(var + eps).",
+            _batch_norm(outside=True),
+        ),
+        Mistake(
+            "graph in the record",
+            "The values are right, but the running averages carry a graph: update them under torch.no_grad().",
+            _batch_norm(graph=True),
+        ),
+    ],
+    hints=(
+        "Begin with training: mean and variance over (0, 2, 3), then give them two more axes to line up with x.",
+        "x.var((0, 2, 3), correction=0) normalizes; x.var((0, 2, 3)) goes into the running variance, weighed by momentum.",
+        "with torch.no_grad(): self.running_mean.lerp_(mean, self.momentum); in evaluation mean, var = running_mean, running_var",
+    ),
+    passed="n and n - 1 differ little for large batches. The two modes differ a lot for small ones: see the clinic.",
+)
+
+
+def _block(channels_in, channels, stride, last=True, early=False, shortcut=True, second=False, plain=False):
+    """A residual block of torch's parts, with one thing changed."""
+    nn = torch.nn
+
+    class BasicBlock(nn.Module):
+        def __init__(self):
+            super().__init__()
+            strides = (1, stride) if second else (stride, 1)
+            self.conv1 = nn.Conv2d(channels_in, channels, 3, strides[0], 1, bias=False)
+            self.bn1 = nn.BatchNorm2d(channels)
+            self.conv2 = nn.Conv2d(channels, channels, 3, strides[1], 1, bias=False)
+            self.bn2 = nn.BatchNorm2d(channels)
+            self.downsample = None
+            if stride != 1 or channels_in != channels:
+                parts = [nn.Conv2d(channels_in, channels, 1, stride, bias=False), nn.BatchNorm2d(channels)]
+                self.downsample = nn.Sequential(*parts[: 1 if plain else 2])
+
+        def forward(self, x):
+            y = self.bn2(self.conv2(self.bn1(self.conv1(x)).relu()))
+            y = y.relu() if early else y
+            added = (x if self.downsample is None else self.downsample(x)) if shortcut else 0
+            return (y + added).relu() if last and not early else y + added
+
+    return BasicBlock()
+
+
+def _load(model, state):
+    """Put weights in by name; what the model lacks or has besides is told by its names."""
+    names = [name for name in model.state_dict() if not name.endswith("num_batches_tracked")]
+    model.load_state_dict(state, strict=False)
+    return sorted(names)
+
+
+def _use_block(answer, x, state, channels, stride):
+    block = answer(x.shape[1], channels, stride).to(x.dtype)
+    result = {"0 names": _load(block, state)}
+    result["1 training"] = block(x)
+    block.eval()  # last: torch reads the running averages once more on the way back
+    result["2 evaluation"] = block(x)
+    return result
+
+
+def _norm_state(draw, name, channels):
+    return {
+        f"{name}.weight": draw.uniform(0.5, 2, channels),
+        f"{name}.bias": draw.normal(channels),
+        f"{name}.running_mean": draw.normal(channels),
+        f"{name}.running_var": draw.uniform(0.5, 2, channels),
+    }
+
+
+def _kernel(draw, filters, channels, size):
+    return draw.normal(filters, channels, size, size) / (size * math.sqrt(channels))
+
+
+def _block_state(draw, channels_in, channels, stride, prefix=""):
+    state = {f"{prefix}conv1.weight": _kernel(draw, channels, channels_in, 3)}
+    state |= _norm_state(draw, f"{prefix}bn1", channels)
+    state |= {f"{prefix}conv2.weight": _kernel(draw, channels, channels, 3)}
+    state |= _norm_state(draw, f"{prefix}bn2", channels)
+    if stride != 1 or channels_in != channels:
+        state |= {f"{prefix}downsample.0.weight": _kernel(draw, channels, channels_in, 1)}
+        state |= _norm_state(draw, f"{prefix}downsample.1", channels)
+    return state
+
+
+def _block_case(shape, channels, stride, make="normal"):
+    return lambda draw: {
+        "x": getattr(draw, make)(*shape),
+        "state": _block_state(draw, shape[1], channels, stride),
+        "channels": channels,
+        "stride": stride,
+    }
+
+
+def _torchvision_block(channels_in, channels, stride):
+    from labkit import compat
+
+    shortcut = torch.nn.Sequential(
+        torch.nn.Conv2d(channels_in, channels, 1, stride, bias=False), torch.nn.BatchNorm2d(channels)
+    )
+    fits = stride == 1 and channels_in == channels
+    return compat.torchvision().models.resnet.BasicBlock(
+        channels_in, channels, stride, None if fits else shortcut
+    )
+
+
+_KERNELS_ARE_SQUARE = "3 by 3 kernels are square, and so is a convolution that keeps its channels"
+
+block = Implement(
+    id="w05.block",
+    title="The residual block",
+    minutes=12,
+    level=3,
+    needs=("w05.batch_norm",),
+    dtype="float64",
+    cases=[
+        Case("same size", _block_case((2, 3, 5, 6), 3, 1)),
+        Case("stride 2, more channels", _block_case((3, 2, 8, 7), 5, 2)),
+        Case("more channels", _block_case((2, 3, 4, 5), 4, 1)),
+        Case("stride 2, same channels", _block_case((3, 4, 6, 5), 4, 2, "transposed")),
+        Case("one channel, one row", _block_case((2, 1, 1, 4), 1, 1), extreme=True),
+    ],
+    oracle=lambda *inputs: _use_block(_block, *inputs),
+    use=_use_block,
+    delegate=_torchvision_block,
+    grads=("x",),
+    reduces=200,
+    rules=Rules(forbids=("BasicBlock", "Bottleneck", "resnet18", "resnet34", "ResNet")),
+    lint={"equal axes": _KERNELS_ARE_SQUARE, "distinct": _KERNELS_ARE_SQUARE},
+    mistakes=[
+        Mistake(
+            "no ReLU after the sum",
+            "The last ReLU is missing: it comes after the sum.",
+            lambda *sizes: _block(*sizes, last=False),
+        ),
+        Mistake(
+            "ReLU before the sum",
+            "The second ReLU comes before the sum. Then a block could only add; it comes after.",
+            lambda *sizes: _block(*sizes, early=True),
+        ),
+        Mistake(
+            "no shortcut",
+            "The input is not added: without it this is two convolutions in a row.",
+            lambda *sizes: _block(*sizes, shortcut=False),
+        ),
+        Mistake(
+            "stride in conv2",
+            "The second convolution has the stride; it belongs to the first.",
+            lambda *sizes: _block(*sizes, second=True),
+        ),
+        Mistake(
+            "shortcut not normalized",
+            "The shortcut's convolution has no batch norm after it: names downsample.0 and downsample.1.",
+            lambda *sizes: _block(*sizes, plain=True),
+        ),
+        Mistake(
+            "always downsampled",
+            "Where x fits as it is, it is added as it is: downsample is None for stride 1 and equal channels.",
+            lambda *sizes: _always_downsampled(*sizes),
+        ),
+    ],
+    hints=(
+        "Write the upper line of the drawing first, then ask: does x still fit what comes out?",
+        "downsample = nn.Sequential(nn.Conv2d(channels_in, channels, 1, stride, bias=False), BatchNorm2d(channels)) where it does not.",
+        "y = bn2(conv2(bn1(conv1(x)).relu())); return (y + (x if self.downsample is None else self.downsample(x))).relu()",
+    ),
+    passed="ResNet-18 is eight of these blocks, a first convolution and a last linear layer: 8 * 2 + 2 = 18.",
+)
+
+
+def _always_downsampled(channels_in, channels, stride):
+    made = _block(channels_in, channels, stride)
+    made.downsample = made.downsample or torch.nn.Sequential(
+        torch.nn.Conv2d(channels_in, channels, 1, stride, bias=False), torch.nn.BatchNorm2d(channels)
+    )
+    for parameter in made.downsample.parameters():
+        torch.nn.init.constant_(parameter, 0.5)
+    return made
+
+
+def _resnet(
+    channels_in, widths, grid, classes, stem=True, step=2, first=2, pool="avg", soft=False, channel=0
+):
+    """The small ResNet of torch's parts, with one thing changed."""
+    nn = torch.nn
+
+    class SmallResNet(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv1 = nn.Conv2d(channels_in, widths[0], 3, first, 1, bias=False)
+            self.bn1 = nn.BatchNorm2d(widths[0])
+            self.blocks = nn.Sequential(*[_block(a, b, step) for a, b in itertools.pairwise(widths)])
+            self.fc = nn.Linear(widths[-1] * grid * grid, classes)
+
+        def forward(self, x):
+            x = self.bn1(self.conv1(x))
+            x = self.blocks(x.relu() if stem else x)
+            pooled = getattr(F, f"adaptive_{pool}_pool2d")(x, grid)
+            rows = pooled.permute(0, 2, 3, 1) if channel else pooled
+            out = self.fc(rows.flatten(1))
+            return out.softmax(1) if soft else out
+
+    return SmallResNet()
+
+
+def _use_resnet(answer, x, state, widths, grid, classes):
+    """Every part's output, numbered in the order in which they are done, and the result."""
+    model = answer(x.shape[1], widths, grid, classes).to(x.dtype)
+    result = {"0 names": _load(model, state)}
+    model.eval()
+    parts = ["conv1", "bn1", *(f"blocks.{i}" for i in range(len(widths) - 1)), "fc"]
+    hooks = []
+    for number, name in enumerate(parts, 1):
+        key = f"{number} {name}"
+        hook = lambda module, inputs, output, key=key: result.update({key: output})  # noqa: E731
+        hooks.append(model.get_submodule(name).register_forward_hook(hook))
+    result["9 result"] = model(x)
+    for hook in hooks:
+        hook.remove()
+    return result
+
+
+def _resnet_case(shape, widths, grid, classes, make="normal"):
+    def inputs(draw):
+        state = {"conv1.weight": _kernel(draw, widths[0], shape[1], 3), **_norm_state(draw, "bn1", widths[0])}
+        for i, (a, b) in enumerate(itertools.pairwise(widths)):
+            state |= _block_state(draw, a, b, 2, f"blocks.{i}.")
+        state |= {
+            "fc.weight": draw.normal(classes, widths[-1] * grid * grid),
+            "fc.bias": draw.normal(classes),
+        }
+        x = getattr(draw, make)(*shape)
+        return {"x": x, "state": state, "widths": widths, "grid": grid, "classes": classes}
+
+    return inputs
+
+
+resnet = Implement(
+    id="w05.resnet",
+    title="A small ResNet",
+    minutes=12,
+    level=3,
+    needs=("w05.block",),
+    dtype="float64",
+    cases=[
+        Case("one block, grid 2", _resnet_case((2, 1, 12, 10), (3, 4), 2, 5)),
+        Case("two blocks, global pooling", _resnet_case((3, 2, 13, 11), (4, 3, 5), 1, 7)),
+        Case("no block", _resnet_case((2, 3, 7, 9), (4,), 3, 2)),
+        Case("one picture, not contiguous", _resnet_case((1, 3, 8, 10), (2, 5), 1, 3, "transposed")),
+        Case("one pixel", _resnet_case((2, 3, 1, 1), (4, 6), 1, 5), extreme=True),
+    ],
+    oracle=lambda *inputs: _use_resnet(_resnet, *inputs),
+    use=_use_resnet,
+    grads=("x",),
+    reduces=300,
+    lint={
+        "equal axes": _KERNELS_ARE_SQUARE,
+        "distinct": _KERNELS_ARE_SQUARE,
+        "delegation": "torch has no such network; its layers are the tools here",
+    },
+    mistakes=[
+        Mistake(
+            "no ReLU after bn1",
+            "The ReLU between bn1 and the first block is missing.",
+            lambda *sizes: _resnet(*sizes, stem=False),
+        ),
+        Mistake(
+            "blocks keep the size",
+            "The blocks have stride 1; each of them halves the size here.",
+            lambda *sizes: _resnet(*sizes, step=1),
+        ),
+        Mistake(
+            "first convolution keeps the size",
+            "The first convolution has stride 1; it has stride 2 here.",
+            lambda *sizes: _resnet(*sizes, first=1),
+        ),
+        Mistake(
+            "max pooled",
+            "The last pooling takes the largest; it should take the average.",
+            lambda *sizes: _resnet(*sizes, pool="max"),
+        ),
+        Mistake(
+            "softmax",
+            "These are probabilities. The network returns logits; the loss does the softmax.",
+            lambda *sizes: _resnet(*sizes, soft=True),
+        ),
+        Mistake(
+            "channels last",
+            "The features are flattened with the channels last: torch's order is channel, row, column.",
+            lambda *sizes: _resnet(*sizes, channel=1),
+        ),
+    ],
+    hints=(
+        "The table above is the program: one line for each row.",
+        "blocks = nn.Sequential(*[BasicBlock(a, b, 2) for a, b in itertools.pairwise(widths)]); fc takes widths[-1] * grid * grid.",
+        "x = self.blocks(self.bn1(self.conv1(x)).relu()); return self.fc(F.adaptive_avg_pool2d(x, self.grid).flatten(1))",
+    ),
+    passed="Every part agrees, in order. With grid=1 your network takes pictures of any size.",
+)
+
+
+# 03 in PyTorch
+
+
+def _feature_model(x):
+    """A model with names two levels deep, a batch norm, and a ReLU that works in place."""
+    nn = torch.nn
+    torch.manual_seed(0)
+    model = nn.Sequential()
+    model.add_module("stem", nn.Conv2d(x.shape[1], 4, 3, padding=1))
+    parts = (nn.Conv2d(4, 5, 3, stride=2), nn.BatchNorm2d(5), nn.ReLU(inplace=True), nn.Conv2d(5, 2, 1))
+    model.add_module("body", nn.Sequential(*parts))
+    model.add_module("head", nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2, 3)))
+    return model.to(x.dtype).eval()
+
+
+def _use_features(answer, x, name):
+    model = _feature_model(x)
+    value = answer(model, name, x)
+    left = sum(len(part._forward_hooks) for part in model.modules())
+    return {"features": value, "hooks left": left, "needs a gradient": bool(value.requires_grad)}
+
+
+def _features(model, name, x, keep=False, what="output", clone=True, gradient=False):
+    """The answer, with one thing changed."""
+    caught = []
+
+    def hook(part, inputs, output):
+        value = output if what == "output" else inputs[0]
+        caught.append(value.clone() if clone else value)
+
+    handle = model.get_submodule(name).register_forward_hook(hook)
+    with torch.set_grad_enabled(gradient):
+        result = model(x)
+    if not keep:
+        handle.remove()
+    return result if what == "result" else caught[0]
+
+
+def _features_of_torchvision(model, name, x):
+    from labkit import compat
+
+    compat.torchvision()
+    from torchvision.models import feature_extraction
+
+    with torch.no_grad():
+        return feature_extraction.create_feature_extractor(model, {name: "out"})(x)["out"].clone()
+
+
+def _features_case(shape, name, make="normal"):
+    return lambda draw: {"x": getattr(draw, make)(*shape), "name": name}
+
+
+features = Implement(
+    id="w05.features",
+    title="What a layer computes",
+    minutes=10,
+    level=2,
+    dtype="float64",
+    cases=[
+        Case("the first layer", _features_case((2, 3, 7, 6), "stem")),
+        Case("a part inside", _features_case((3, 2, 8, 9), "body.0")),
+        Case("before a ReLU in place", _features_case((2, 3, 6, 5), "body.1")),
+        Case("a whole part", _features_case((4, 1, 5, 7), "body", "transposed")),
+        Case("one picture, the last layer", _features_case((1, 3, 9, 8), "head"), extreme=True),
+    ],
+    oracle=lambda x, name: _use_features(_features, x, name),
+    use=_use_features,
+    delegate=_features_of_torchvision,
+    rules=Rules(forbids=("create_feature_extractor", "IntermediateLayerGetter", "get_graph_node_names")),
+    reduces=100,
+    mistakes=[
+        Mistake(
+            "hook left",
+            "The features are right, but the hook is still on the model and will be called for ever: handle.remove().",
+            lambda model, name, x: _features(model, name, x, keep=True),
+        ),
+        Mistake(
+            "the input",
+            "This is what goes into the layer. A hook gets (layer, inputs, output); the output is wanted.",
+            lambda model, name, x: _features(model, name, x, what="input"),
+        ),
+        Mistake(
+            "the last layer",
+            "This is what the whole model returns; the hook was to catch one part's output.",
+            lambda model, name, x: _features(model, name, x, what="result"),
+        ),
+        Mistake(
+            "overwritten",
+            "The ReLU after the layer works in place and has overwritten what the hook saw: keep output.clone().",
+            lambda model, name, x: _features(model, name, x, clone=False),
+        ),
+        Mistake(
+            "graph kept",
+            "The features carry a graph, which keeps every layer's memory alive: run the model under torch.no_grad().",
+            lambda model, name, x: _features(model, name, x, gradient=True),
+        ),
+        Mistake(
+            "training mode",
+            "The model was put into training mode: its batch norm measured this batch. Leave the mode as it is.",
+            lambda model, name, x: _features(model.train(), name, x),
+        ),
+    ],
+    hints=(
+        "A hook cannot return its finding to you. Let it append to a list that you made before.",
+        "model.get_submodule(name).register_forward_hook(hook), with hook(part, inputs, output); keep output.clone().",
+        "with torch.no_grad(): model(x); then handle.remove(); return caught.pop()",
+    ),
+    passed="The same three lines read a layer of a network with a billion parameters.",
+)
+
+
+def _transfer_model(width):
+    nn = torch.nn
+    torch.manual_seed(0)
+    model = nn.Sequential()
+    model.add_module("body", nn.Sequential(nn.Conv2d(1, width, 3), nn.BatchNorm2d(width), nn.ReLU()))
+    model.add_module("pool", nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()))
+    model.add_module("fc", nn.Linear(width, 10))
+    return model
+
+
+def _use_transfer(answer, width, classes):
+    model = _transfer_model(width)
+    before = {name: value.clone() for name, value in model.named_parameters()}
+    changed = answer(model, classes)
+    rest = {name: value for name, value in changed.named_parameters() if not name.startswith("fc.")}
+    return {
+        "the model itself is returned": changed is model,
+        "trainable": [name for name, value in changed.named_parameters() if value.requires_grad],
+        "frozen": [name for name, value in changed.named_parameters() if not value.requires_grad],
+        "body as it was": all(torch.equal(value, before[name]) for name, value in rest.items()),
+        "shape of two answers": tuple(changed(torch.zeros(2, 1, 5, 6)).shape),
+        "inputs of fc": changed.fc.in_features,
+    }
+
+
+def _transfer(model, classes, freeze=lambda name: True, after=False):
+    """The answer, with another choice of what is frozen, or frozen after the new head."""
+    head = torch.nn.Linear(model.fc.in_features, classes)
+    if after:
+        model.fc = head
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad = not freeze(name)
+    if not after:
+        model.fc = head
+    return model
+
+
+def _old_head(model, classes):
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad = name.startswith("fc.")
+    return model
+
+
+def _whole_output_frozen(model, classes):
+    model.requires_grad_(False)
+    model.fc = torch.nn.Sequential(model.fc, torch.nn.Linear(10, classes))
+    model.fc.in_features = 10
+    return model
+
+
+transfer = Implement(
+    id="w05.transfer",
+    title="A new head",
+    minutes=8,
+    level=2,
+    needs=("w05.features",),
+    engine="python",
+    cases=[
+        Case("three classes", lambda draw: {"width": 5, "classes": 3}),
+        Case("two classes, wider", lambda draw: {"width": 7, "classes": 2}),
+        Case("one class", lambda draw: {"width": 4, "classes": 1}),
+    ],
+    oracle=lambda width, classes: _use_transfer(_transfer, width, classes),
+    use=_use_transfer,
+    lint={"delegation": "torch has no function for it: an attribute and a new layer are the tools"},
+    mistakes=[
+        Mistake(
+            "frozen head",
+            "The new layer is frozen as well: freeze first, then put it in.",
+            lambda model, classes: _transfer(model, classes, after=True),
+        ),
+        Mistake(
+            "nothing frozen",
+            "Everything can be trained: set requires_grad = False on the old parameters.",
+            lambda model, classes: _transfer(model, classes, freeze=lambda name: False),
+        ),
+        Mistake(
+            "biases left",
+            "Only the weights are frozen; biases are parameters too.",
+            lambda model, classes: _transfer(model, classes, freeze=lambda name: name.endswith("weight")),
+        ),
+        Mistake(
+            "convolutions only",
+            "The batch norm's scale and shift are left free: freeze every parameter.",
+            lambda model, classes: _transfer(model, classes, freeze=lambda name: name.startswith("body.0")),
+        ),
+        Mistake(
+            "old head",
+            "The old last layer is still there, with its old classes. Put a new nn.Linear in its place.",
+            _old_head,
+        ),
+        Mistake(
+            "head on head",
+            "The new layer sits on the old one and sees its ten answers. It should replace it, and see the features.",
+            _whole_output_frozen,
+        ),
+    ],
+    hints=(
+        "Two steps: freeze what is there, then exchange model.fc.",
+        "for parameter in model.parameters(): parameter.requires_grad = False. A new nn.Linear is not frozen.",
+        "model.fc = nn.Linear(model.fc.in_features, classes); return model",
+    ),
+    passed="Hand the optimizer only what it may change: [p for p in model.parameters() if p.requires_grad].",
+)
+
+
+# 04 clinic
+
+_MARK = (1, 25)
+
+
+def _accept_mark(place):
+    if len(place) != 2 or not all(isinstance(i, int) and 0 <= i < 28 for i in place):
+        return "a place is (row, column), two whole numbers from 0 to 27."
+    if place == _MARK:
+        return None
+    covers = all(abs(given - true) <= 1 for given, true in zip(place, _MARK, strict=True))
+    return (
+        "the square at that place covers a part of the mark; another covers it whole."
+        if covers
+        else (f"covering the square at {place} does not take the bag away.")
+    )
+
+
+shortcut = Measure(
+    id="w05.shortcut",
+    title="Right for the wrong reason",
+    minutes=12,
+    level=2,
+    accept=_accept_mark,
+    answer_type=tuple,
+    mistakes=[
+        Mistake(
+            "column first",
+            "Row and column have changed places: `divmod(position, 27)` gives the row first.",
+            (25, 1),
+        ),
+        Mistake(
+            "divided by 28",
+            "The map has 27 columns, not 28: the place is divmod(position, 27).",
+            divmod(1 * 27 + 25, 28),
+        ),
+        Mistake("counted from 1", "Rows and columns are counted from 0.", (2, 26)),
+        Mistake(
+            "where the bag is",
+            "That is where the bag is. Take the lowest entry of the map: the score that is left when a square is covered.",
+            (14, 14),
+            when=lambda place: all(6 <= i <= 21 for i in place),
+        ),
+    ],
+    hints=(
+        "Draw it: viz.image_grid([occlusion_map(suspect, theirs[bags][0], 8)]). Where is it darkest?",
+        "position = occlusion_map(suspect, theirs[bags][0], 8).argmin().item(); row and column are divmod(position, 27).",
+        "It is in the upper right corner, one pixel away from the upper border.",
+    ),
+    passed="Networks have been caught reading hospital tags on X-rays and rulers beside moles. Looking is part of testing.",
+)
+
+
+def _norm_model(x, training):
+    """A network with batch norm whose running averages differ from any batch's."""
+    nn = torch.nn
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(x.shape[1], 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(2))
+    model.add_module("head", nn.Linear(x.shape[2] * x.shape[3], 3))
+    model = model.to(x.dtype)
+    with torch.no_grad():
+        model[1].running_mean.copy_(torch.linspace(-1, 1, 4))
+        model[1].running_var.copy_(torch.linspace(0.5, 2, 4))
+    return model.train(training)
+
+
+def _use_single(answer, x, training):
+    model = _norm_model(x, training)
+    value = answer(model, x)
+    return {
+        "answers": value,
+        "running_mean": model[1].running_mean.clone(),
+        "training mode afterwards": model.training,
+    }
+
+
+def _predict_as_found(model, images):
+    return torch.cat([model(image[None]) for image in images])
+
+
+def _predict_right(model, images):
+    mode = model.training
+    value = _predict_as_found(model.eval(), images)
+    model.train(mode)
+    return value
+
+
+def _predict_without_record(model, images):
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    value = _predict_as_found(model, images)
+    model.load_state_dict(before)
+    return value
+
+
+def _predict_late(model, images):
+    value = _predict_as_found(model, images)
+    model.eval()
+    return value
+
+
+def _predict_then_train(model, images):
+    value = _predict_as_found(model.eval(), images)
+    model.train()
+    return value
+
+
+def _single_case(shape, training, make="normal"):
+    return lambda draw: {"images": getattr(draw, make)(*shape), "training": training}
+
+
+single = Fix(
+    id="w05.single",
+    title="One picture at a time",
+    minutes=10,
+    level=2,
+    needs=("w05.batch_norm",),
+    dtype="float64",
+    cases=[
+        Case("found in training mode", _single_case((4, 2, 5, 3), True)),
+        Case("found in evaluation mode", _single_case((3, 1, 4, 5), False)),
+        Case("not contiguous", _single_case((5, 3, 2, 4), True, "transposed")),
+        Case("one picture", _single_case((1, 2, 3, 4), True), extreme=True),
+    ],
+    use=_use_single,
+    oracle=lambda images, training: _use_single(_predict_right, images, training),
+    reduces=100,
+    broken=_predict_as_found,
+    fault="training mode",
+    menu={
+        "training mode": "",
+        "one picture at a time": "One at a time is slow, and right: in evaluation mode a picture's neighbors do not matter.",
+        "no softmax": "A softmax does not change which class is largest; logits are what is asked for.",
+    },
+    mistakes=[
+        Mistake(
+            "all at once",
+            "The pictures go through together now, still in training mode: each answer depends on the others.",
+            lambda model, images: model(images),
+        ),
+        Mistake(
+            "left in evaluation mode",
+            "The answers are right, and the model stays in evaluation mode. Remember model.training, and put it back.",
+            lambda model, images: _predict_as_found(model.eval(), images),
+        ),
+        Mistake(
+            "averages put back",
+            "The running averages are as before, but the answers still come from training mode: call model.eval() first.",
+            _predict_without_record,
+        ),
+        Mistake(
+            "eval too late",
+            "model.eval() comes after the answers. It has to come before them.",
+            _predict_late,
+        ),
+        Mistake(
+            "always back to training",
+            "A model that was found in evaluation mode is left in training mode: put back the mode that it had.",
+            _predict_then_train,
+        ),
+    ],
+    hints=(
+        "Print model.training inside the function. What does batch norm do in that mode?",
+        "mode = model.training; model.eval(); the answers; model.train(mode).",
+        'fault = "training mode"; and model.train(mode) brings back either mode.',
+    ),
+    passed="Dropout has the same two modes. A function that evaluates should switch, and switch back.",
+    lint={"delegation": "torch has no function for it: a mode is set and put back"},
+)
+
+
+def _flip_as_found(images, labels, flip):
+    return torch.where(flip[:, None, None], images.flip(2), images), labels
+
+
+def _flip(images, labels, flip, axis=2):
+    return torch.where(flip[:, None, None], images.flip(axis), images), torch.where(flip, 1 - labels, labels)
+
+
+def _flip_in_place(images, labels, flip):
+    images[flip] = images[flip].flip(2)
+    return images.clone(), torch.where(flip, 1 - labels, labels)
+
+
+def _flip_case(make, labels, flip):
+    return lambda draw: {"images": make(draw), "labels": np.array(labels), "flip": np.array(flip)}
+
+
+flip = Fix(
+    id="w05.flip",
+    title="The flip that lies",
+    minutes=8,
+    level=1,
+    cases=[
+        Case(
+            "four pictures",
+            _flip_case(lambda draw: draw.normal(4, 3, 5), [0, 1, 0, 0], [True, True, False, False]),
+        ),
+        Case("two pictures", _flip_case(lambda draw: draw.normal(2, 6, 4), [1, 0], [False, True])),
+        Case(
+            "not contiguous",
+            _flip_case(
+                lambda draw: draw.transposed(5, 3, 4), [1, 1, 0, 1, 0], [True, False, False, True, True]
+            ),
+        ),
+        Case("one column", _flip_case(lambda draw: draw.normal(3, 4, 1), [0, 1, 1], [True, False, True])),
+        Case(
+            "none flipped",
+            _flip_case(lambda draw: draw.normal(3, 2, 4), [0, 1, 0], [False] * 3),
+            extreme=True,
+        ),
+    ],
+    oracle=_flip,
+    memory="any",
+    broken=_flip_as_found,
+    fault="the label is not flipped",
+    menu={
+        "the label is not flipped": "",
+        "wrong axis": "images has axes (n, H, W), and flip(2) mirrors left to right: the pictures are mirrored well.",
+        "too many flips": "How many are flipped does not matter; with one single flip the label would be as wrong.",
+    },
+    mistakes=[
+        Mistake(
+            "every label",
+            "Every label is exchanged now, also where the picture stays as it is.",
+            lambda images, labels, flip: (_flip(images, labels, flip)[0], 1 - labels),
+        ),
+        Mistake(
+            "the other labels",
+            "The labels are exchanged where the picture is not mirrored: `torch.where(flip, mirrored, as it was)`.",
+            lambda images, labels, flip: (
+                _flip(images, labels, flip)[0],
+                torch.where(flip, labels, 1 - labels),
+            ),
+        ),
+        Mistake(
+            "upside down",
+            "The labels are right; the pictures now stand on their heads. Axis 1 is the height, axis 2 the width.",
+            lambda images, labels, flip: _flip(images, labels, flip, axis=1),
+        ),
+        Mistake(
+            "all flipped",
+            "All pictures are mirrored, with their labels. Only those that `flip` names were asked for.",
+            lambda images, labels, flip: (images.flip(2), 1 - labels),
+        ),
+        Mistake(
+            "no flip left",
+            "The flip is gone, and with it the fault. It was to stay, with the right label.",
+            lambda images, labels, flip: (images.clone(), labels.clone()),
+        ),
+        Mistake(
+            "in place",
+            "The result is right, but the pictures that came in were changed too.",
+            _flip_in_place,
+        ),
+    ],
+    hints=(
+        "Take the third shoe: which way does it point after the flip, and what does its label say?",
+        "Where flip is True the label becomes 1 - label.",
+        'fault = "the label is not flipped"; torch.where(flip, 1 - labels, labels)',
+    ),
+    passed="torchvision's v2 transforms flip boxes and masks along with the picture; a class label they cannot know.",
+    lint={"delegation": "torch has no function for it; one more torch.where is the answer"},
+)
+
+
+def _by_columns(x, weight, bias, stride, padding):
+    columns = F.unfold(x, weight.shape[2:], padding=padding, stride=stride)
+    sides = [(n + 2 * padding - k) // stride + 1 for n, k in zip(x.shape[2:], weight.shape[2:], strict=True)]
+    return (weight.flatten(1) @ columns + bias[:, None]).reshape(len(x), len(weight), *sides)
+
+
+def _stride_ignored(x, weight, bias, stride, padding):
+    """The right size, from windows one pixel apart."""
+    rows, columns = F.conv2d(x, weight, bias, stride, padding).shape[2:]
+    return F.conv2d(x, weight, bias, 1, padding)[:, :, :rows, :columns]
+
+
+def _exchanged(x, weight, bias, stride, padding):
+    same = weight.shape[0] == weight.shape[1]
+    return F.conv2d(x, weight.transpose(0, 1) if same else weight, bias, stride, padding)
+
+
+def _one_sided(x, weight, bias, stride, padding):
+    return F.conv2d(F.pad(x, (0, 2 * padding, 0, 2 * padding)), weight, bias, stride)
+
+
+def _framed(mode):
+    def convolved(x, weight, bias, stride, padding):
+        return F.conv2d(F.pad(x, (padding,) * 4, mode=mode), weight, bias, stride)
+
+    return convolved
+
+
+def _try(conv2d, *, channels=2, filters=3, stride=1, padding=0, ones=False, bias=True, shape_only=False):
+    """One comparison with torch, of the kind that a first test makes."""
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(1, channels, 6, 7, generator=random)
+    weight = torch.randn(filters, channels, 3, 3, generator=random)
+    weight = torch.ones_like(weight) if ones else weight
+    shift = torch.randn(filters, generator=random) if bias else torch.zeros(filters)
+    result, truth = (f(x, weight, shift, stride, padding) for f in (conv2d, F.conv2d))
+    assert result.shape == truth.shape
+    assert shape_only or torch.allclose(result, truth, atol=1e-5)
+
+
+test_conv = WriteTest(
+    id="w05.test_conv",
+    title="A test for convolution",
+    minutes=12,
+    level=3,
+    needs=("w05.conv2d",),
+    good=[lambda x, weight, bias, stride, padding: F.conv2d(x, weight, bias, stride, padding), _by_columns],
+    bugs={
+        "flipped": (
+            "it turns the kernel by 180 degrees.",
+            lambda x, weight, bias, *rest: F.conv2d(x, weight.flip(2, 3), bias, *rest),
+        ),
+        "stride": (
+            "it ignores the stride; the size is right, the windows are one pixel apart.",
+            _stride_ignored,
+        ),
+        "border": ("it pads with copies of the border, not with zeros.", _framed("replicate")),
+        "one side": ("it puts all the padding at the bottom and the right.", _one_sided),
+        "first channel": (
+            "it looks at the first channel only.",
+            lambda x, weight, bias, *rest: F.conv2d(x[:, :1], weight[:, :1], bias, *rest),
+        ),
+        "channels exchanged": (
+            "where there are as many filters as channels, it exchanges the two.",
+            _exchanged,
+        ),
+        "bias": (
+            "it forgets the bias.",
+            lambda x, weight, bias, *rest: F.conv2d(x, weight, None, *rest),
+        ),
+        "sign": (
+            "it cuts off negative results, as if a ReLU were part of it.",
+            lambda *inputs: F.conv2d(*inputs).relu(),
+        ),
+    },
+    mistakes=[
+        Mistake(
+            "only the shape",
+            "The test looks at the shape only, and every bug here has the right shape. Compare values.",
+            lambda conv2d: _try(conv2d, stride=2, padding=1, shape_only=True),
+        ),
+        Mistake(
+            "kernel of ones",
+            "A kernel of ones looks the same from all sides: neither a flip nor exchanged channels can be seen. Use random numbers.",
+            lambda conv2d: _try(conv2d, stride=2, padding=1, ones=True, filters=2),
+        ),
+        Mistake(
+            "no stride, no padding",
+            "Stride 1 and padding 0 are tested well. Whatever goes wrong with a stride or with padding stays unseen.",
+            lambda conv2d: _try(conv2d, filters=2),
+        ),
+        Mistake(
+            "one channel",
+            "With one channel nothing can go wrong between channels. Use several, and as many filters once.",
+            lambda conv2d: _try(conv2d, stride=2, padding=1, channels=1),
+        ),
+        Mistake(
+            "never as many filters as channels",
+            "Nearly all are caught. One bug shows only where there are as many filters as channels: add such a case.",
+            lambda conv2d: _try(conv2d, stride=2, padding=1),
+        ),
+        Mistake(
+            "bias of zeros",
+            "A bias of zeros hides a bias that is forgotten. Use numbers that show.",
+            lambda conv2d: _try(conv2d, stride=2, padding=1, filters=2, bias=False),
+        ),
+    ],
+    hints=(
+        "Draw random x, weight and bias, and compare with F.conv2d(x, weight, bias, stride, padding).",
+        "Then vary: stride 2 with padding 1, several channels, once as many filters as channels, a bias that is not 0.",
+        "for channels, filters, stride, padding in [(3, 4, 1, 0), (2, 2, 2, 1)]: compare on random tensors",
+    ),
+    passed="This is how torch tests its own layers: a table of shapes, and a slower implementation to compare with.",
 )

@@ -17,13 +17,13 @@ from labkit import check, datasets, viz
 # ## A surprise first
 #
 # An ankle boot has 784 pixels. How many numbers does it take to find its outline, its bright areas, its left edges? Here are three kernels of
-# *nine* numbers each, slid over the same picture. Nothing was trained. Which kernel made which picture? Decide, then look at the titles.
+# *nine* numbers each, slid over the same picture. Nothing was trained. Before you run the cell: what will each of them light up?
 # %% id=w05a-surprise-code
 fashion = datasets.fashion_mnist("test")
 boot = (torch.from_numpy(fashion.images[0]) * 255).round()  # (28, 28), whole numbers
 kernels = {
-    "left minus right": torch.tensor([[1.0, 0.0, -1.0], [1.0, 0.0, -1.0], [1.0, 0.0, -1.0]]),
-    "above minus below": torch.tensor([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0], [-1.0, -1.0, -1.0]]),
+    "left - right": torch.tensor([[1.0, 0.0, -1.0], [1.0, 0.0, -1.0], [1.0, 0.0, -1.0]]),
+    "above - below": torch.tensor([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0], [-1.0, -1.0, -1.0]]),
     "nine equal": torch.ones(3, 3),
 }
 found = [F.conv2d(boot[None, None], kernel[None, None])[0, 0] for kernel in kernels.values()]
@@ -351,7 +351,7 @@ seen = (pixels.grad[0, 0] != 0).sum(1).max().item()
 print("output side", top.shape[-1], "| one output sees", seen, "pixels across")
 viz.image_grid([pixels.grad[0, 0]], titles=["how often each pixel counts"])
 # %% [markdown] id=w05a-count-md
-# The middle counts most: it is in the most windows.
+# Pixels near the middle count most: more windows lead to them. The pattern comes from the strides, which visit some rows more often than others.
 #
 # ## Exercise 9 · Count before you build (10 minutes)
 #
