@@ -1520,7 +1520,7 @@ resume = Implement(
                 "epochs": 3,
             },
         ),
-        Case("batches of one", _resume_case(3, 1, 1, 2)),
+        Case("batches of one", _resume_case(4, 1, 1, 2)),
     ],
     use=_resume_run,
     oracle=lambda x, y, batch_size, stop, epochs: _resume_run(_Checkpoint, x, y, batch_size, stop, epochs),
