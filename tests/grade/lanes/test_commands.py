@@ -193,14 +193,15 @@ def test_solutions_are_compared_with_what_is_stored(tmp_path):
         "right": executed("print(6 * 7)", right),
         "wrong": executed("print(6 * 9)", right),
         "picture": executed(show, old),
+        "progress": executed("import sys\nprint('50 %', file=sys.stderr)\nprint(6 * 7)", right),
     }
     for name, nb in notebooks.items():
         notebook.write(tmp_path / f"{name}.ipynb", nb)
     found = solutions.run([tmp_path / f"{name}.ipynb" for name in [*notebooks, "missing"]])
-    assert [bool(outcome.failures) for outcome in found] == [False, True, False, True]
-    assert [outcome.compared for outcome in found] == [1, 1, 1, 0]
+    assert [bool(outcome.failures) for outcome in found] == [False, True, False, False, True]
+    assert [outcome.compared for outcome in found] == [1, 1, 1, 1, 0]
     text = solutions.table(found, tmp_path)
-    assert "pass  right.ipynb    1 cells run, 1 compared" in text
-    assert "FAIL  wrong.ipynb    cell only-cell" in text
-    assert "FAIL  missing.ipynb  cell -" in text
-    assert "4 notebooks: 2 pass, 2 fail." in text
+    assert "pass  right.ipynb     1 cells run, 1 compared" in text
+    assert "FAIL  wrong.ipynb     cell only-cell" in text
+    assert "FAIL  missing.ipynb   cell -" in text
+    assert "5 notebooks: 3 pass, 2 fail." in text
