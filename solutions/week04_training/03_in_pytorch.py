@@ -1,8 +1,9 @@
 # %% [markdown] id=w04c-title
 # # Week 4 · 03 In PyTorch
 #
-# In about 45 minutes you will know torch's own versions of what you built: the `DataLoader` and its options, torchvision's transforms, checkpoint
-# files and what they may contain, logs that other programs can draw. And you will know which runs can be repeated exactly, and which cannot.
+# In about 45 minutes you will know torch's own versions of what you built: the `DataLoader` and its options, torchvision's
+# transforms, checkpoint files and what they may contain, logs that other programs can draw. And you will know which runs
+# can be repeated exactly, and which cannot.
 # %% id=w04c-setup role=setup
 import csv
 import multiprocessing
@@ -35,9 +36,10 @@ torch.manual_seed(0)
 nn.Linear(3, 3)
 print("with:   ", [batch.tolist() for (batch,) in DataLoader(rows, batch_size=4, shuffle=True)])
 # %% [markdown] id=w04c-surprise-after
-# There is one global source of chance. First weights, dropout and the order of the data all draw from it, one after the other, and
-# whoever draws moves it on for everybody. So a change in the model changes the order of the data, and two experiments differ in two things at
-# once. The remedy is one argument: `DataLoader(..., generator=torch.Generator().manual_seed(0))`. You built that in notebook 01.
+# There is one global source of chance. First weights, dropout and the order of the data all draw from it, one after the
+# other, and whoever draws moves it on for everybody. So a change in the model changes the order of the data, and two
+# experiments differ in two things at once. The remedy is one argument: `DataLoader(...,
+# generator=torch.Generator().manual_seed(0))`. You built that in notebook 01.
 #
 # ## The DataLoader
 #
@@ -53,8 +55,8 @@ print("with:   ", [batch.tolist() for (batch,) in DataLoader(rows, batch_size=4,
 # | `worker_init_fn` | called in each worker at its start, for instance to open a file there | nothing |
 #
 # Here is `collate_fn` at work: names of unequal length, padded by torch's own
-# [`pad_sequence`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.rnn.pad_sequence.html). And two workers, which change nothing but the
-# time.
+# [`pad_sequence`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.rnn.pad_sequence.html). And two workers,
+# which change nothing but the time.
 # %% id=w04c-loader
 languages = datasets.names()
 
@@ -115,8 +117,9 @@ print({f"{n} workers": f"{s:.2f} s" for n, s in seconds.items()}, file=sys.stder
 # %% [markdown] id=w04c-seeds-md
 # ## Exercise 1 · Which of these are the same? (8 minutes)
 #
-# All loaders are `DataLoader(data, batch_size=3, shuffle=True)` over 8 samples unless something else is said. "Seed" means `torch.manual_seed(0)`.
-# Answer `True` or `False`, and a number for g; set `sure` to how many of the eight you expect to have right.
+# All loaders are `DataLoader(data, batch_size=3, shuffle=True)` over 8 samples unless something else is said. "Seed" means
+# `torch.manual_seed(0)`. Answer `True` or `False`, and a number for g; set `sure` to how many of the eight you expect to
+# have right.
 #
 # | | |
 # |---|---|
@@ -143,8 +146,8 @@ check("w04.seeds", prediction, sure=sure)
 # %% [markdown] id=w04c-transforms-md
 # ## Transforms
 #
-# torchvision's [transforms v2](https://docs.pytorch.org/vision/0.28/transforms.html) turn a picture into another one, or into a tensor.
-# `v2.Compose([...])` does several in turn. Usual order:
+# torchvision's [transforms v2](https://docs.pytorch.org/vision/0.28/transforms.html) turn a picture into another one, or
+# into a tensor. `v2.Compose([...])` does several in turn. Usual order:
 #
 # 1. `v2.ToImage()`: an array (height, width) of bytes becomes an image tensor (1, height, width), channels first;
 # 2. `v2.ToDtype(torch.float32, scale=True)`: bytes 0 … 255 become floats 0 … 1; without `scale` they become floats 0 … 255;
@@ -153,8 +156,8 @@ check("w04.seeds", prediction, sure=sure)
 #
 # ## Exercise 2 · One pipeline for training, one for evaluation (8 minutes)
 #
-# Return a transform with these steps; in training, pictures are mirrored left to right with probability ½. In evaluation there is no chance
-# at all. A byte of 51 is 0.2; with mean 0.2 and deviation 0.5 it becomes 0.
+# Return a transform with these steps; in training, pictures are mirrored left to right with probability ½. In evaluation
+# there is no chance at all. A byte of 51 is 0.2; with mean 0.2 and deviation 0.5 it becomes 0.
 # %% id=w04c-transforms role=exercise ex=w04.transforms
 def pipeline(training: bool, mean: float, std: float) -> v2.Compose:
     """Bytes (height, width) -> float32 (1, height, width), normalized; mirrored with probability ½ if training."""
@@ -169,8 +172,9 @@ def pipeline(training: bool, mean: float, std: float) -> v2.Compose:
 # %% id=w04c-transforms-check role=check ex=w04.transforms
 check("w04.transforms", pipeline)
 # %% [markdown] id=w04c-transforms-after
-# Where does a transform go? Into the dataset: `__getitem__` applies it, so workers do the work, and every epoch draws anew. Below, one shoe eight times,
-# through a stronger pipeline. Look at such a picture before every long run: is each of these still a shoe for you?
+# Where does a transform go? Into the dataset: `__getitem__` applies it, so workers do the work, and every epoch draws anew.
+# Below, one shoe eight times, through a stronger pipeline. Look at such a picture before every long run: is each of these
+# still a shoe for you?
 # %% id=w04c-transforms-fig
 shoe = (datasets.fashion_mnist("test").images[0] * 255).astype("uint8")
 strong = v2.Compose(
@@ -187,9 +191,10 @@ viz.image_grid([strong(shoe) for _ in range(8)], titles=[f"draw {i}" for i in ra
 # %% [markdown] id=w04c-files-md
 # ## Checkpoints
 #
-# `torch.save` writes Python's pickle format, and reading a pickle can run any code. Since torch 2.6 `torch.load` therefore reads with `weights_only=True`:
-# tensors, numbers, strings, and dicts and lists of them. That is one reason to save `state_dict()` and not the model; the other is that a
-# pickled model needs the same source files again. What is printed last?
+# `torch.save` writes Python's pickle format, and reading a pickle can run any code. Since torch 2.6 `torch.load` therefore
+# reads with `weights_only=True`: tensors, numbers, strings, and dicts and lists of them. That is one reason to save
+# `state_dict()` and not the model; the other is that a pickled model needs the same source files again. What is printed
+# last?
 # %% id=w04c-files
 model = nn.Linear(3, 2)
 with TemporaryDirectory() as folder:
@@ -202,12 +207,13 @@ with TemporaryDirectory() as folder:
         print("whole model:", type(error).__name__)
 # %% [markdown] id=w04c-files-after
 # `torch.load(path, map_location="cpu")` reads on a laptop what was written on a GPU. For weights alone the format
-# [safetensors](https://huggingface.co/docs/safetensors) is common: tensors and nothing else. `labkit.save` writes it, and never a pickle.
+# [safetensors](https://huggingface.co/docs/safetensors) is common: tensors and nothing else. `labkit.save` writes it, and
+# never a pickle.
 #
 # ## Logs
 #
-# Long runs are watched while they run. *TensorBoard* is a web page that draws logged numbers; torch can write its files if the package `tensorboard` is
-# installed. It is not part of this course's set-up, so this is for reading:
+# Long runs are watched while they run. *TensorBoard* is a web page that draws logged numbers; torch can write its files if
+# the package `tensorboard` is installed. It is not part of this course's set-up, so this is for reading:
 #
 # ```python
 # from torch.utils.tensorboard import SummaryWriter
@@ -218,7 +224,8 @@ with TemporaryDirectory() as folder:
 # writer.close()                                      # then: tensorboard --logdir runs
 # ```
 #
-# Most of its use you can have with the standard library: one line of text per epoch, in a file that every program can read, also after a crash.
+# Most of its use you can have with the standard library: one line of text per epoch, in a file that every program can read,
+# also after a crash.
 # %% id=w04c-log
 with TemporaryDirectory() as folder:
     log = Path(folder) / "run.csv"
@@ -247,8 +254,8 @@ viz.curves([float(row["loss"]) for row in read], xlabel="epoch", title="read bac
 # %% id=w04c-repeat
 print("(0.1 + 0.2) + 0.3 == 0.1 + (0.2 + 0.3):", (0.1 + 0.2) + 0.3 == 0.1 + (0.2 + 0.3))
 # %% [markdown] id=w04c-repeat-after
-# That is why this course never asks for a loss to five digits. Bit for bit on one machine, as in your checkpoint, is a fair demand; across machines ask for
-# properties: the loss at the start, the baseline beaten, in four of five seeds.
+# That is why this course never asks for a loss to five digits. Bit for bit on one machine, as in your checkpoint, is a fair
+# demand; across machines ask for properties: the loss at the start, the baseline beaten, in four of five seeds.
 #
 # ## What torch does that ours does not
 #
@@ -266,19 +273,24 @@ print("(0.1 + 0.2) + 0.3 == 0.1 + (0.2 + 0.3):", (0.1 + 0.2) + 0.3 == 0.1 + (0.2
 # - Files hold state dicts. Whole models are pickles, and torch refuses to read them without being asked twice.
 # - A log is a line per epoch, written when the epoch ends.
 #
-# The question people ask next: *which seed should I take?* Any, and then a few others. A result that holds for one seed only is an anecdote.
+# The question people ask next: *which seed should I take?* Any, and then a few others. A result that holds for one seed
+# only is an anecdote.
 #
 # **Further reading.** torch's notes on [reproducibility](https://docs.pytorch.org/docs/2.13/notes/randomness.html) and on
 # [serialization](https://docs.pytorch.org/docs/2.13/notes/serialization.html) · [getting started with transforms
 # v2](https://docs.pytorch.org/vision/0.28/auto_examples/transforms/plot_transforms_getting_started.html).
 # %% [markdown] id=w04c-instructor role=instructor
-# **Goals.** Learners can configure a DataLoader, write the two pipelines of an image task, save and load safely, and say what can be repeated.
+# **Goals.** Learners can configure a DataLoader, write the two pipelines of an image task, save and load safely, and say
+# what can be repeated.
 #
-# **50 minutes.** 5 the surprise, with votes · 10 the table of arguments, each tied to what was built in notebook 01 · 15 exercise 1 by show of hands, c and f
-# longest · 10 exercise 2 · 5 why a pickle is code · 5 the last table, filled in from experience.
+# **50 minutes.** 5 the surprise, with votes · 10 the table of arguments, each tied to what was built in notebook 01 · 15
+# exercise 1 by show of hands, c and f longest · 10 exercise 2 · 5 why a pickle is code · 5 the last table, filled in from
+# experience.
 #
-# **Misconceptions.** "One seed at the top is enough" (1c). "Workers shuffle differently" (1e). "More workers, more speed" (they start as processes, and data in
-# memory need none). "`ToDtype` scales" (2: not scaled). "Augmentation helps evaluation, too" (2: augments in evaluation; averaging over several draws is
-# another matter, and comes with the projects). "A checkpoint is the pickled model" (files).
+# **Misconceptions.** "One seed at the top is enough" (1c). "Workers shuffle differently" (1e). "More workers, more speed"
+# (they start as processes, and data in memory need none). "`ToDtype` scales" (2: not scaled). "Augmentation helps
+# evaluation, too" (2: augments in evaluation; averaging over several draws is another matter, and comes with the projects).
+# "A checkpoint is the pickled model" (files).
 #
-# **To think about aloud.** In 1f, how would one make the numbers the same? Let each sample draw from its own generator, seeded by seed, epoch and index.
+# **To think about aloud.** In 1f, how would one make the numbers the same? Let each sample draw from its own generator,
+# seeded by seed, epoch and index.
