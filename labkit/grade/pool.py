@@ -49,7 +49,7 @@ def one_thread() -> None:
 
     Several processes share the cores anyway.
     """
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     import torch
 
