@@ -1081,7 +1081,9 @@ batch_norm = Implement(
 )
 
 
-def _block(channels_in, channels, stride, last=True, early=False, shortcut=True, second=False, plain=False):
+def _block(
+    channels_in, channels, stride, *, last=True, early=False, shortcut=True, second=False, plain=False
+):
     """A residual block of torch's parts, with one thing changed."""
     nn = torch.nn
 
@@ -1108,10 +1110,13 @@ def _block(channels_in, channels, stride, last=True, early=False, shortcut=True,
 
 
 def _load(model, state):
-    """Put weights in by name; what the model lacks or has besides is told by its names."""
-    names = [name for name in model.state_dict() if not name.endswith("num_batches_tracked")]
+    """Put weights in by name, and say in words which names do not fit."""
+    names = {name for name in model.state_dict() if not name.endswith("num_batches_tracked")}
     model.load_state_dict(state, strict=False)
-    return sorted(names)
+    missing, unknown = sorted(set(state) - names), sorted(names - set(state))
+    words = [f"missing: {', '.join(missing[:3])}"] * bool(missing)
+    words += [f"not asked for: {', '.join(unknown[:3])}"] * bool(unknown)
+    return "; ".join(words) or "all names fit"
 
 
 def _use_block(answer, x, state, channels, stride):
@@ -1195,32 +1200,32 @@ block = Implement(
         Mistake(
             "no ReLU after the sum",
             "The last ReLU is missing: it comes after the sum.",
-            lambda *sizes: _block(*sizes, last=False),
+            lambda channels_in, channels, stride: _block(channels_in, channels, stride, last=False),
         ),
         Mistake(
             "ReLU before the sum",
             "The second ReLU comes before the sum. Then a block could only add; it comes after.",
-            lambda *sizes: _block(*sizes, early=True),
+            lambda channels_in, channels, stride: _block(channels_in, channels, stride, early=True),
         ),
         Mistake(
             "no shortcut",
             "The input is not added: without it this is two convolutions in a row.",
-            lambda *sizes: _block(*sizes, shortcut=False),
+            lambda channels_in, channels, stride: _block(channels_in, channels, stride, shortcut=False),
         ),
         Mistake(
             "stride in conv2",
             "The second convolution has the stride; it belongs to the first.",
-            lambda *sizes: _block(*sizes, second=True),
+            lambda channels_in, channels, stride: _block(channels_in, channels, stride, second=True),
         ),
         Mistake(
             "shortcut not normalized",
             "The shortcut's convolution has no batch norm after it: names downsample.0 and downsample.1.",
-            lambda *sizes: _block(*sizes, plain=True),
+            lambda channels_in, channels, stride: _block(channels_in, channels, stride, plain=True),
         ),
         Mistake(
             "always downsampled",
             "Where x fits as it is, it is added as it is: downsample is None for stride 1 and equal channels.",
-            lambda *sizes: _always_downsampled(*sizes),
+            lambda channels_in, channels, stride: _always_downsampled(channels_in, channels, stride),
         ),
     ],
     hints=(
@@ -1326,32 +1331,36 @@ resnet = Implement(
         Mistake(
             "no ReLU after bn1",
             "The ReLU between bn1 and the first block is missing.",
-            lambda *sizes: _resnet(*sizes, stem=False),
+            lambda channels_in, widths, grid, classes: _resnet(
+                channels_in, widths, grid, classes, stem=False
+            ),
         ),
         Mistake(
             "blocks keep the size",
             "The blocks have stride 1; each of them halves the size here.",
-            lambda *sizes: _resnet(*sizes, step=1),
+            lambda channels_in, widths, grid, classes: _resnet(channels_in, widths, grid, classes, step=1),
         ),
         Mistake(
             "first convolution keeps the size",
             "The first convolution has stride 1; it has stride 2 here.",
-            lambda *sizes: _resnet(*sizes, first=1),
+            lambda channels_in, widths, grid, classes: _resnet(channels_in, widths, grid, classes, first=1),
         ),
         Mistake(
             "max pooled",
             "The last pooling takes the largest; it should take the average.",
-            lambda *sizes: _resnet(*sizes, pool="max"),
+            lambda channels_in, widths, grid, classes: _resnet(
+                channels_in, widths, grid, classes, pool="max"
+            ),
         ),
         Mistake(
             "softmax",
             "These are probabilities. The network returns logits; the loss does the softmax.",
-            lambda *sizes: _resnet(*sizes, soft=True),
+            lambda channels_in, widths, grid, classes: _resnet(channels_in, widths, grid, classes, soft=True),
         ),
         Mistake(
             "channels last",
             "The features are flattened with the channels last: torch's order is channel, row, column.",
-            lambda *sizes: _resnet(*sizes, channel=1),
+            lambda channels_in, widths, grid, classes: _resnet(channels_in, widths, grid, classes, channel=1),
         ),
     ],
     hints=(
@@ -1491,8 +1500,7 @@ def _use_transfer(answer, width, classes):
     rest = {name: value for name, value in changed.named_parameters() if not name.startswith("fc.")}
     return {
         "the model itself is returned": changed is model,
-        "trainable": [name for name, value in changed.named_parameters() if value.requires_grad],
-        "frozen": [name for name, value in changed.named_parameters() if not value.requires_grad],
+        "trainable": ", ".join(name for name, p in changed.named_parameters() if p.requires_grad),
         "body as it was": all(torch.equal(value, before[name]) for name, value in rest.items()),
         "shape of two answers": tuple(changed(torch.zeros(2, 1, 5, 6)).shape),
         "inputs of fc": changed.fc.in_features,

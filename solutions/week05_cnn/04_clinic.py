@@ -17,12 +17,18 @@ from labkit import check, datasets, viz
 
 torch.set_num_threads(1)  # small models: more threads would cost more than they bring
 
+# %% [markdown] id=w05d-clothes-md
+# Ten kinds of clothes, one picture of each. Where would *you* look to tell a shirt from a coat, and a bag from all the rest? Decide; at the end of exercise 1 you will know where
+# a network looked.
+# %% id=w05d-clothes
+clothes, unseen = datasets.fashion_mnist("train"), datasets.fashion_mnist("test")
+firsts = [int((unseen.labels == kind).argmax()) for kind in range(10)]
+viz.image_grid(unseen.images[firsts], titles=unseen.classes, columns=5)
 # %% [markdown] id=w05d-train-md
 # ## The patient
 #
-# A small network, trained on 4,000 pictures of clothes; it takes about ten seconds. It ends in global average pooling and one linear layer, which will be useful.
+# A small network, trained on 4,000 such pictures; it takes about ten seconds. It ends in global average pooling and one linear layer, which will be useful.
 # %% id=w05d-train
-clothes, unseen = datasets.fashion_mnist("train"), datasets.fashion_mnist("test")
 # float64, so that the pictures below come out the same on every machine
 images, labels = (
     torch.from_numpy(clothes.images[:4000]).double()[:, None],
