@@ -5,10 +5,10 @@ import json
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 import urllib.request
+import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -49,9 +49,9 @@ def update_from_git(root: Path, force: bool = False, say: Say = print) -> list[P
         say("Everything is up to date.")
         return []
     with tempfile.TemporaryDirectory() as folder:
-        _git(root, "archive", f"--output={folder}/weeks.tar", new, "weeks")
-        with tarfile.open(f"{folder}/weeks.tar") as archive:
-            archive.extractall(folder, filter="data")
+        _git(root, "archive", f"--output={folder}/weeks.zip", new, "weeks")
+        with zipfile.ZipFile(f"{folder}/weeks.zip") as archive:
+            archive.extractall(folder)
         plan = _plan(root, Path(folder), say)
     names = _git(root, "diff", "--name-only", "-z", "HEAD", "--", "weeks").split("\0")[:-1]
     work = {root / name: (root / name).read_bytes() for name in names if (root / name).exists()}
