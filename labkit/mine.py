@@ -16,6 +16,7 @@ from typing import Any
 
 from labkit import __version__, exercises, paths
 from labkit.book import course
+from labkit.book.build import learner_path
 from labkit.book.merge import Problem, graded_copy, read_learner
 from labkit.book.notebook import labkit_of, learner_notebook
 from labkit.book.percent import Lesson
@@ -57,7 +58,7 @@ def notebook(week: int, number: int) -> Notebook:
     if not found:
         raise KeyError(f"week {week} has no notebook {number:02d}")
     lesson = course.read_lesson(root, found[0])
-    written = _written(root / "weeks" / found[0].parent.name / f"{found[0].stem}.ipynb", lesson)
+    written = _written(learner_path(root, lesson), lesson)
     space: dict[str, Any] = {"__name__": "__main__"}
     yours, reference, done = list[str](), list[str](), set[str]()
     for source in answers.of_lesson(lesson):

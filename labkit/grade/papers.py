@@ -13,6 +13,7 @@ from typing import Any
 
 from labkit import __version__
 from labkit.book import course
+from labkit.book.build import learner_path
 from labkit.book.merge import Problem, graded_copy, read_learner
 from labkit.book.notebook import Cell, Notebook, digest, labkit_of, learner_notebook, make_cell
 from labkit.book.percent import Lesson
@@ -40,7 +41,7 @@ def papers(root: Path, week: int | None = None, ex: str | None = None) -> list[P
     for source in course.lesson_paths(root, week):
         lesson = course.read_lesson(root, source)
         if ex is None or any(cell.ex == ex for cell in lesson.cells):
-            found.append(paper(lesson, root / "weeks" / source.parent.name / f"{source.stem}.ipynb", ex))
+            found.append(paper(lesson, learner_path(root, lesson), ex))
     return [item for item in found if item.exercises]
 
 
