@@ -9,7 +9,7 @@ endif
 LABKIT := $(BIN)/python -m labkit
 
 .DEFAULT_GOAL := help
-.PHONY: help lab check watch hint solution reset progress update doctor build import solutions audit bench test lint lines warm
+.PHONY: help lab check watch hint solution reset progress update doctor build import solutions audit bench site test lint warm
 
 help:            ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -21,8 +21,9 @@ $(VENV)/.installed: pyproject.toml
 	$(LABKIT) doctor --quick
 	@touch $@
 
-$(VENV)/.installed-test: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable '.[test]'
+# What an extra of pyproject.toml adds: .installed-test, .installed-site.
+$(VENV)/.installed-%: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
 lab: $(VENV)/.installed       ## open the course in JupyterLab (PORT=8888, NO_BROWSER=1)
@@ -69,6 +70,9 @@ audit: $(VENV)/.installed     ## authors: prove the grader (WEEK=2, EX=…)
 
 bench: $(VENV)/.installed     ## measure labkit beside torch
 	@$(LABKIT) bench
+
+site: $(VENV)/.installed-site ## the course as a website in site/ (SOLUTIONS=1)
+	@$(LABKIT) site $(if $(SOLUTIONS),--solutions)
 
 lint: $(VENV)/.installed-test ## authors: ruff and mypy
 	$(BIN)/ruff check .

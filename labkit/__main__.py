@@ -20,6 +20,7 @@ COMMANDS = {
     "build": ("labkit.book.build", "regenerate the notebooks from their sources"),
     "import": ("labkit.book.importer", "bring an edited solution notebook back to its source"),
     "solutions": ("labkit.grade.solutions", "run every solution notebook, outputs compared"),
+    "site": ("labkit.site", "the course as a website, for reading"),
     "audit": ("labkit.grade.audit", "prove the grader: every mistake is caught by name"),
     "bench": ("labkit.bench", "measure labkit beside torch"),
     "kernels": ("labkit.kernels.cuda.compiled", "compile the CUDA kernels, with or without a GPU"),

@@ -15,6 +15,12 @@ def lesson_paths(root: Path, week: int | None = None) -> list[Path]:
     return sorted((Path(root) / "solutions").glob(f"{folder}/[0-9][0-9]_*.py"))
 
 
+def week_title(folder: str) -> str:
+    """`Week 5: CNN` for week05_cnn. Topics of three letters are abbreviations."""
+    number, _, topic = folder.removeprefix("week").partition("_")
+    return f"Week {int(number)}: {topic.upper() if len(topic) <= 3 else topic.replace('_', ' ')}"
+
+
 def read_lesson(root: Path, path: Path) -> Lesson:
     """Read one source. Raises `LessonError` if it cannot be divided into cells."""
     relative = path.relative_to(root)

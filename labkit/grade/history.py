@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
+from labkit.book.course import week_title
 from labkit.exercises.declare import Exercise
 from labkit.grade.answers import Source
 
@@ -87,8 +88,7 @@ class History:
     def week_name(self, week: int) -> str:
         """`Week 1: tensors`, after the folder of its lessons."""
         places = [self.places[key] for key in self.weeks()[week] if key in self.places]
-        topic = places[0].lesson.parent.name.partition("_")[2].replace("_", " ") if places else ""
-        return f"Week {week}: {topic}" if topic else f"Week {week}"
+        return week_title(places[0].lesson.parent.name) if places else f"Week {week}"
 
     def milestones(self) -> list[tuple[float, str]]:
         """(when, what) in order: the passes that are worth a line."""

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
 from labkit.exercises.declare import Exercise
 from labkit.grade.history import History, Work, calibration, calibration_words, duration
+from labkit.grade.milestones import Milestone
 from labkit.grade.verdict import inline
 
 SIGNS = {"passed": "✓", "failing": "!", "tried": "~", "open": ""}
 WEEKS_SHOWN, MISTAKES_SHOWN = 18, 8
 
 
-def page(state: History, now: datetime | None = None) -> str:
-    """The whole page as text."""
+def page(state: History, now: datetime | None = None, made: Sequence[Milestone] = ()) -> str:
+    """The whole page as text; `made` is what to show of the milestones."""
     now = now or datetime.now()
-    parts = [_header(state), _cards(state), _weeks(state), _milestones(state), _days(state, now.date())]
-    parts += [_predictions(state), _mistakes(state)]
-    made = f"Made by <code>make progress</code> on {now:%B} {now.day}, {now.year}; it stays on this machine."
+    parts = [_header(state), _cards(state), _weeks(state), _gallery(made), _mistakes(state)]
+    parts += [_predictions(state), _dates(state), _days(state, now.date())]
+    end = f"Made by <code>make progress</code> on {now:%B} {now.day}, {now.year}; it stays on this machine."
     style = Path(__file__).with_name("progress.css").read_text(encoding="utf-8")
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>My progress in labkit</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>\n{style}</style></head><body><main>\n" + "\n".join(part for part in parts if part) + "\n"
-        f'<footer class="soft">{made}</footer></main></body></html>\n'
+        f'<footer class="soft">{end}</footer></main></body></html>\n'
     )
 
 
@@ -111,10 +112,20 @@ def _tile_words(work: Work) -> str:
     return f", {work.attempts} tries" if work.attempts else ""
 
 
-def _milestones(state: History) -> str:
+def _gallery(made: Sequence[Milestone]) -> str:
+    """What was built, as it looked when it ran on the learner's own code."""
+    figures = "".join(
+        f"<figure>{item.picture or f'<pre>{html.escape(item.text)}</pre>'}"
+        f"<figcaption>Week {item.week}: {html.escape(item.title)}</figcaption></figure>"
+        for item in made
+    )
+    return f'<h2>Milestones</h2><div class="gallery">{figures}</div>' if figures else ""
+
+
+def _dates(state: History) -> str:
     found = state.milestones()
     items = "".join(f"<li><time>{_day(at)}</time>{html.escape(words)}</li>" for at, words in reversed(found))
-    return f'<h2>Milestones</h2><div class="box"><ol>{items}</ol></div>' if found else ""
+    return f'<h2>Dates</h2><div class="box"><ol>{items}</ol></div>' if found else ""
 
 
 def _mistakes(state: History) -> str:
@@ -134,7 +145,9 @@ def _mistake_items(state: History) -> Iterator[str]:
     for key, name in state.overcome():
         says = _sentence(state.exercises[key], name)
         if says:
-            yield f"<li><strong>{html.escape(state.exercises[key].title)}.</strong> {inline(says)}</li>"
+            title = state.exercises[key].title
+            stop = "" if title.endswith("?") else "."
+            yield f"<li><strong>{html.escape(title)}{stop}</strong> {inline(says)}</li>"
 
 
 def _sentence(exercise: Exercise, name: str) -> str | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from labkit import paths
 from labkit.grade.history import History, calibration_words, duration, load
+from labkit.grade.milestones import reached
 from labkit.grade.page import page
 
 MARKS = {"passed": "[x]", "failing": "[!]", "tried": "[~]", "open": "[ ]"}
@@ -20,17 +21,15 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m labkit progress", description="What you have done.")
     parser.add_argument("--all", action="store_true", help="every exercise of every week")
     options = parser.parse_args(argv)
-    state = load()
-    print("\n".join(report(state, options.all)))
-    file = paths.progress() / "progress.html"
+    state, file = load(), paths.progress() / "progress.html"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(page(state), encoding="utf-8")
+        file.write_text(page(state, made=reached(paths.root())), encoding="utf-8")
+        where = f"As a page: {file.as_uri()}"
     except OSError as error:
-        print(f"The page could not be written: {error.strerror}: {file}")
-        return 1
-    print(f"As a page: {file.as_uri()}")
-    return 0
+        where = f"The page could not be written: {error.strerror}: {file}"
+    print(*report(state, options.all), where, sep="\n")
+    return 0 if where.startswith("As a page") else 1
 
 
 def report(state: History, everything: bool = False) -> Iterator[str]:

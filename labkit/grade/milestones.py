@@ -1,0 +1,103 @@
+"""What a learner made: the outputs under a lesson's "Milestone" heading, from their own saved notebook.
+
+Nothing is stored twice: a milestone is reached when its cells were run, and the picture is the one that they
+left behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labkit.book.build import learner_path
+from labkit.book.course import lesson_paths, read_lesson
+from labkit.book.learner import Problem, read_learner
+from labkit.book.notebook import labkit_of
+from labkit.book.percent import Lesson, LessonError
+
+HEADING = re.compile(r"^##? (?P<title>.+)$", re.MULTILINE)
+MILESTONE = re.compile(r"Milestone\s*[:·]\s*(?P<title>.+)")
+PICTURE = re.compile(r'<img alt="(?P<alt>[^"]*)"[^>]*src="(?P<source>data:image/[^"]+)"')
+LINES = 16  # of printed text, where there is no picture
+
+
+@dataclass(frozen=True)
+class Milestone:
+    """`picture` is an image tag that holds its own data, or empty; `text` is what was printed last."""
+
+    week: int
+    title: str
+    picture: str
+    text: str
+
+
+def reached(root: Path) -> list[Milestone]:
+    """The milestones whose cells have been run, in course order."""
+    found: list[Milestone | None] = []
+    for path in lesson_paths(root):
+        with contextlib.suppress(LessonError):  # an author's half-written lesson
+            found.append(_of_lesson(root, read_lesson(root, path)))
+    return [milestone for milestone in found if milestone is not None]
+
+
+def _of_lesson(root: Path, lesson: Lesson) -> Milestone | None:
+    title, ids = section(lesson)
+    nb = read_learner(learner_path(root, lesson)) if ids else None
+    if nb is None or isinstance(nb, Problem):
+        return None
+    cells = [cell for cell in nb["cells"] if labkit_of(cell).get("id") in ids]
+    outputs = [output for cell in cells for output in cell.get("outputs") or [] if isinstance(output, dict)]
+    if any(output.get("output_type") == "error" for output in outputs):
+        return None
+    pictures, texts = list(_pictures(outputs)), list(_texts(outputs))
+    if not pictures and not texts:
+        return None
+    week = int(lesson.path.parent.name[4:6])
+    return Milestone(week, title, (pictures or [""])[-1], (texts or [""])[-1])
+
+
+def section(lesson: Lesson) -> tuple[str, set[str]]:
+    """The title of a lesson's milestone and the ids of its code cells; an empty set if it has none."""
+    title, ids, inside = "", set[str](), False
+    for cell in lesson.cells:
+        if cell.kind == "code":
+            ids |= {cell.id} if inside and cell.role == "demo" else set()
+            continue
+        for heading in HEADING.finditer(cell.source):
+            match = MILESTONE.match(heading["title"])
+            inside = match is not None
+            title = match["title"] if match else title
+    return title, ids
+
+
+def _pictures(outputs: list[dict[str, Any]]) -> Iterator[str]:
+    """Image tags made anew from pictures that carry their data: nothing else of an output is let through."""
+    for data in (output["data"] for output in outputs if isinstance(output.get("data"), dict)):
+        markup, png = _joined(data.get("text/html")), _joined(data.get("image/png"))
+        for match in PICTURE.finditer(markup):
+            yield _tag(html.unescape(match["source"]), html.unescape(match["alt"]))
+        if png and re.fullmatch(r"[A-Za-z0-9+/=\s]+", png):
+            yield _tag("data:image/png;base64," + "".join(png.split()), "")
+
+
+def _tag(source: str, alt: str) -> str:
+    return f'<img alt="{html.escape(alt)}" src="{html.escape(source)}">'
+
+
+def _texts(outputs: list[dict[str, Any]]) -> Iterator[str]:
+    for output in outputs:
+        text = _joined(output.get("text")).strip("\n") if output.get("name") == "stdout" else ""
+        if text:
+            yield "\n".join(text.split("\n")[-LINES:])
+
+
+def _joined(value: Any) -> str:
+    """Text as notebooks hold it: one string, or a list of lines."""
+    if isinstance(value, list):
+        return "".join(line for line in value if isinstance(line, str))
+    return value if isinstance(value, str) else ""

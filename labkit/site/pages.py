@@ -1,0 +1,102 @@
+"""From lessons to what Sphinx reads: one notebook per lesson, one front page.
+
+A page shows what the learner's notebook shows, and below each demonstration the figures and lines stored in
+the solution notebook. Verdicts of checks are left out: they would praise nobody.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from labkit import __version__
+from labkit.book.build import learner_path, solution_path
+from labkit.book.course import lesson_paths, read_lesson, week_title
+from labkit.book.notebook import Cell, Notebook, dumps, labkit_of, learner_notebook, make_cell, read
+from labkit.book.percent import MARKER, Lesson
+
+LINK = re.compile(r"(?<!!)\[(?P<words>[^\]\[]*)\]\((?P<target>[^)\s]+)\)")
+PICTURE = re.compile(r"!\[[^\]]*\]\((?P<path>[^):]+)\)")
+
+
+def write_pages(root: Path, folder: Path, solutions: bool = False) -> None:
+    """Write the sources of the whole site into `folder`."""
+    weeks: dict[str, list[str]] = {}
+    for path in lesson_paths(root):
+        lesson = read_lesson(root, path)
+        name = f"{lesson.path.parent.name}/{lesson.path.stem}"
+        weeks.setdefault(lesson.path.parent.name, []).append(f"{short_title(lesson)} <{name}>")
+        target = folder / f"{name}.ipynb"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(dumps(lesson_page(root, lesson, solutions)), encoding="utf-8")
+    front = (root / "README.md").read_text(encoding="utf-8")
+    for match in PICTURE.finditer(front):
+        (folder / match["path"]).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root / match["path"], folder / match["path"])
+    (folder / "index.md").write_text(without_files(front) + contents(weeks), encoding="utf-8")
+
+
+def lesson_page(root: Path, lesson: Lesson, solutions: bool = False) -> Notebook:
+    """The learner's notebook with the stored outputs of its demonstrations."""
+    stored = {cell["id"]: cell for cell in read(solution_path(root, lesson))["cells"]}
+    nb = learner_notebook(lesson, __version__)
+    cells = list[Cell]()
+    for cell in nb["cells"]:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = without_files(cell["source"])
+        elif labkit_of(cell)["role"] == "demo":
+            cell["outputs"] = [_readable(output) for output in stored[cell["id"]]["outputs"]]
+        cells.append(cell)
+        if solutions and labkit_of(cell)["role"] == "exercise":
+            cells.append(_folded(cell["id"], stored[cell["id"]]["source"]))
+    where = learner_path(root, lesson).relative_to(root).as_posix()
+    note = f"*This page is for reading. To solve it, type `make lab` and open `{where}`.*"
+    cells.insert(1, make_cell("markdown", note, f"{cells[0]['id']}-where"))
+    return nb | {"cells": cells}
+
+
+def _readable(output: dict[str, Any]) -> dict[str, Any]:
+    """An output without the record that only the grader reads."""
+    if "data" not in output:
+        return output
+    kept = {
+        mime: value for mime, value in output["data"].items() if not mime.startswith("application/vnd.labkit")
+    }
+    return output | {"data": kept}
+
+
+def _folded(id: str, source: str) -> Cell:
+    lines = [line for line in source.split("\n") if not MARKER.match(line)]
+    solution = make_cell("code", "\n".join(lines), f"{id}-solution")
+    solution["metadata"] = {
+        "tags": ["hide-input"],
+        "mystnb": {"code_prompt_show": "Solution", "code_prompt_hide": "Solution"},
+    }
+    return solution
+
+
+def without_files(text: str) -> str:
+    """Links to notebooks and to the web stay; of other files, which are not on the site, the words stay."""
+
+    def keep(match: re.Match[str]) -> str:
+        is_page = re.match(r"[a-z]+:|#", match["target"]) or match["target"].endswith(".ipynb")
+        return match[0] if is_page else match["words"]
+
+    return LINK.sub(keep, text)
+
+
+def short_title(lesson: Lesson) -> str:
+    """`01 Convolution` for a lesson that begins `# Week 5 · 01 Convolution`."""
+    return lesson.cells[0].source.split("\n")[0].removeprefix("# ").rpartition(" · ")[2]
+
+
+def contents(weeks: dict[str, list[str]]) -> str:
+    """The table of contents at the side: a heading per week, a line per lesson."""
+    parts = []
+    for week, names in weeks.items():
+        parts.append(
+            f"\n```{{toctree}}\n:hidden:\n:caption: '{week_title(week)}'\n\n" + "\n".join(names) + "\n```\n"
+        )
+    return "".join(parts)

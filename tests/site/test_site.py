@@ -1,0 +1,146 @@
+"""The website of the real course: whole, self-contained, findable, and without the answers unless asked."""
+
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from labkit import paths, site
+from labkit.book.course import lesson_paths, read_lesson
+from labkit.book.notebook import labkit_of
+from labkit.site.pages import lesson_page, short_title, without_files
+
+ROOT = Path(__file__).parents[2]
+
+
+class Page(HTMLParser):
+    """Collects what a page loads and what it links to, by tag."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.loads, self.links, self.ids, self.pictures = list[str](), list[str](), set[str](), 0
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        if given.get("id"):
+            self.ids.add(given["id"])
+        if tag == "a" and given.get("href"):
+            self.links.append(given["href"])
+        elif tag in ("script", "img", "link", "iframe", "source"):
+            self.loads += [given[name] for name in ("src", "href") if given.get(name)]
+            self.pictures += tag == "img"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    site.build(ROOT, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(built) -> dict[Path, Page]:
+    return {path: Page(path) for path in built.rglob("*.html")}
+
+
+def test_every_lesson_has_a_page_with_its_figures(pages, built):
+    for path in lesson_paths(ROOT):
+        lesson = read_lesson(ROOT, path)
+        stored = [out for cell in lesson_page(ROOT, lesson)["cells"] for out in cell.get("outputs", [])]
+        figures = sum("<img " in out.get("data", {}).get("text/html", "") for out in stored)
+        page = pages[built / path.parent.name / f"{path.stem}.html"]
+        assert page.pictures >= figures, path
+
+
+def test_nothing_is_loaded_from_elsewhere(pages, built):
+    for path, page in pages.items():
+        for target in page.loads:
+            if target.startswith("data:"):
+                continue
+            assert not re.match(r"[a-z]+:|//", target), f"{path.name} loads {target}"
+            assert (path.parent / unquote(re.split(r"[?#]", target)[0])).exists(), f"{path.name}: {target}"
+    for style in built.rglob("*.css"):
+        assert not re.search(
+            r"url\(\s*['\"]?(https?:)?//|@import\s+['\"]http", style.read_text(encoding="utf-8")
+        )
+
+
+def test_links_inside_the_site_lead_somewhere(pages):
+    for path, page in pages.items():
+        for target in page.links:
+            file, _, anchor = unquote(target).partition("#")
+            if re.match(r"[a-z]+:", target):
+                continue
+            there = (path.parent / file).resolve() if file else path
+            assert there.exists(), f"{path.name} links to {target}"
+            if anchor and there in pages:
+                assert anchor in pages[there].ids, f"{path.name} links to {target}"
+
+
+def test_search_knows_the_lessons(built):
+    index = (built / "searchindex.js").read_text(encoding="utf-8")
+    assert "week05_cnn/01_convolution" in index and '"im2col"' in index
+
+
+def test_formulas_are_drawn_by_the_browser(built):
+    text = (built / "week05_cnn/01_convolution.html").read_text(encoding="utf-8")
+    assert "<math" in text and "<mo>&#x02211;</mo>" in text and "\\sum" not in text
+
+
+def solution_lines(lesson) -> set[str]:
+    """Lines that are in the solutions and in nothing that learners get."""
+    given = {line.strip() for cell in lesson.cells for line in cell.learner_source.split("\n")}
+    exercises = [cell for cell in lesson.cells if cell.role == "exercise"]
+    return {line.strip() for cell in exercises for line in cell.source.split("\n")} - given
+
+
+def test_solutions_are_left_out_or_folded():
+    lesson = read_lesson(ROOT, ROOT / "solutions/week05_cnn/01_convolution.py")
+    secret = {line for line in solution_lines(lesson) if not line.startswith("###")}
+    assert len(secret) > 20
+
+    def shown(cells):
+        return {line.strip() for cell in cells for line in cell["source"].split("\n")}
+
+    assert not secret & shown(lesson_page(ROOT, lesson)["cells"])
+    cells = lesson_page(ROOT, lesson, solutions=True)["cells"]
+    folded = [cell for cell in cells if "hide-input" in cell["metadata"].get("tags", [])]
+    assert secret <= shown(folded) and not secret & shown([cell for cell in cells if cell not in folded])
+
+
+def test_a_page_shows_demonstrations_and_no_verdicts():
+    lesson = read_lesson(ROOT, ROOT / "solutions/week01_tensors/01_storage_and_strides.py")
+    cells = [cell for cell in lesson_page(ROOT, lesson)["cells"] if cell.get("outputs")]
+    assert cells and {labkit_of(cell)["role"] for cell in cells} == {"demo"}
+    assert short_title(lesson) == "01 Storage and strides"
+
+
+def test_links_to_files_of_the_course_become_words():
+    kept = "[next](02_ragged.ipynb), [docs](https://a.b/c), ![p](p.png)"
+    assert without_files(f"[the loader](../../labkit/data/loader.py), {kept}") == f"the loader, {kept}"
+
+
+def test_a_folder_with_something_else_is_left_alone(tmp_path, capsys):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    assert site.main(["--to", str(tmp_path)]) == 2
+    assert "--to" in capsys.readouterr().err and (tmp_path / "thesis.txt").exists()
+
+
+def test_what_is_missing_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(site.importlib.util, "find_spec", lambda name: None if name == "furo" else object())
+    assert site.main([]) == 2
+    assert "needs furo" in capsys.readouterr().err
+
+
+def test_a_broken_lesson_is_reported_with_its_page(tmp_path):
+    shutil.copytree(ROOT / "solutions/week00_start", tmp_path / "solutions/week00_start")
+    source = tmp_path / "solutions/week00_start/01_start.py"
+    source.write_text(source.read_text() + "# %% [markdown] id=w00-broken\n# [lost](nowhere.ipynb)\n")
+    (tmp_path / "README.md").write_text("# A course\n")
+    with pytest.raises(site.SiteError, match=r"week00_start/01_start.*nowhere"):
+        site.build(tmp_path, tmp_path / "out")
+    assert paths.root() == ROOT
