@@ -24,6 +24,8 @@ from labkit.grade.history import Work
 from labkit.grade.verdict import Verdict
 from labkit.panel import course
 
+SILENT_SECONDS = 180  # a window that has said nothing for so long is gone
+MOST_WINDOWS = 50
 Say = Callable[[dict[str, Any]], None]
 
 
@@ -110,6 +112,7 @@ class Desk:
         self.lock = threading.Lock()
         self.seen: dict[Path, dict[str, str]] = {}  # the answers at the last check, by notebook
         self.declared = self._stamps()
+        self.windows: dict[str, tuple[float, list[str]]] = {}  # by window: when it said what it has open
 
     # what there is
 
@@ -146,6 +149,21 @@ class Desk:
             name = home.relative_to(self.root).as_posix()
             note = f"This is a copy of {name}. `make check` grades the one with that name."
         return Opened(place, lesson, nb, note)
+
+    def opened(self) -> dict[str, Any]:
+        """The notebooks that some window has open, with or without a kernel."""
+        alive = [paths for at, paths in self.windows.values() if time.monotonic() - at < SILENT_SECONDS]
+        return {"paths": sorted({path for paths in alive for path in paths})}
+
+    def hear_opened(self, window: Any, names: Any) -> dict[str, Any]:
+        """A window says which notebooks it has open; it does so every minute, and when it closes."""
+        if not isinstance(window, str) or not isinstance(names, list):
+            raise Refused(400, "A window says its name and the paths it has open.")
+        self.windows.pop(window, None)
+        self.windows[window] = time.monotonic(), [name for name in names if isinstance(name, str)]
+        for old in list(self.windows)[:-MOST_WINDOWS]:
+            del self.windows[old]
+        return self.opened()
 
     # what it does
 

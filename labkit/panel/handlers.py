@@ -1,6 +1,8 @@
 """The panel's questions over HTTP, under `labkit/api/`. Each needs the token, or the cookie and XSRF token.
 
 GET  state                        weeks, exercises, progress
+GET  open                         the notebooks that some window has open
+POST open   {window, paths}       a window says what it has open
 POST check  {path, notebook}      one JSON object per line, as the check goes on
 POST hint   {ex}                  one more hint
 POST reset  {path, notebook, ex}  a backup, then the cells to start again from
@@ -28,7 +30,7 @@ _grading = ThreadPoolExecutor(1, thread_name_prefix="labkit-check")
 
 
 def handlers(base_url: str, desk: Desk) -> list[tuple[str, type[APIHandler], dict[str, Any]]]:
-    found = {"state": State, "check": Checks, "hint": Hint, "reset": Reset}
+    found = {"state": State, "open": Open, "check": Checks, "hint": Hint, "reset": Reset}
     return [
         (url_path_join(base_url, "labkit", "api", name), handler, {"desk": desk})
         for name, handler in found.items()
@@ -67,6 +69,16 @@ class State(Question):
         if not State.warm:  # the page is there: torch is imported while it is read
             State.warm = True
             threading.Thread(target=fork.warm_up, daemon=True).start()
+
+
+class Open(Question):
+    @authenticated
+    async def get(self) -> None:
+        await self.answer(self.desk.opened)
+
+    @authenticated
+    async def post(self) -> None:
+        await self.answer(self.desk.hear_opened, *self.given("window", "paths"))
 
 
 class Checks(Question):

@@ -8,6 +8,7 @@ import { startPage } from "./start.js";
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24"><path class="jp-icon3"
   fill="#616161" d="M9 2v2h1v5.2L4.6 18.4A2.4 2.4 0 0 0 6.7 22h10.6a2.4 2.4 0 0 0 2.1-3.6L14 9.2V4h1V2H9zm3
   2v5.7l2.6 4.3H9.4L12 9.7V4z"/></svg>`;
+const MINUTE = 60_000;
 const QUIET = 300; // milliseconds without an event before the course is drawn again
 
 /** `use(name)` gives a module of JupyterLab; the plugin is made of those, so it shares their classes. */
@@ -92,18 +93,32 @@ class Lab {
   #listen() {
     const { NotebookActions } = this.jupyter;
     const soon = later(() => this.refresh());
-    const changed = later(() => this.drawExercises());
+    const changed = later(() => this.drawNotebook());
     this.tracker.currentChanged.connect(() => this.draw());
     this.tracker.activeCellChanged.connect(() => this.#follow());
+    const opened = () => {
+      this.draw();
+      this.#tellOpen();
+    };
     this.tracker.widgetAdded.connect((_, panel) => {
       void panel.context.ready.then(() => {
         panel.content.model.contentChanged.connect(changed);
-        this.draw();
+        opened();
       });
-      panel.context.pathChanged.connect(() => this.draw());
+      panel.context.pathChanged.connect(opened);
+      panel.disposed.connect(() => setTimeout(opened));
     });
+    setInterval(() => this.#tellOpen(), MINUTE);
+    window.addEventListener("pagehide", () => this.server.opened([]));
     NotebookActions.executed.connect(soon); // a check cell may have been run
     window.addEventListener("focus", soon); // or `make check` in a terminal
+  }
+
+  /** `make update` must not write to a notebook that somebody has open, even without a kernel. */
+  #tellOpen() {
+    const paths = [];
+    this.tracker.forEach((panel) => paths.push(this.#path(panel)));
+    this.server.opened(paths);
   }
 
   // what is shown
@@ -122,14 +137,15 @@ class Lab {
     if (!this.state) return;
     const panel = this.#lesson();
     this.view.drawCourse(this.state, panel ? this.#path(panel) : null);
-    const exercises = panel ? exercisesOf(panel).map((ex) => this.#exercise(ex)).filter(Boolean) : [];
-    this.view.drawNotebook(panel ? this.#title(panel) : null, exercises);
-    this.drawExercises();
     if (this.page && !this.page.isDisposed) this.#drawStart();
+    this.drawNotebook();
   }
 
-  drawExercises() {
+  drawNotebook() {
+    if (!this.state) return;
     const panel = this.#lesson();
+    const exercises = panel ? exercisesOf(panel).map((ex) => this.#exercise(ex)).filter(Boolean) : [];
+    this.view.drawNotebook(panel ? this.#title(panel) : null, exercises);
     const result = panel && this.#result(panel);
     this.view.say(this.view.status, panel ? result.words : "Open one below, or from the start page.");
     if (!panel) return;
@@ -152,7 +168,7 @@ class Lab {
     const panel = this.#lesson();
     if (!panel) return;
     this.#result(panel).selected = exerciseAt(panel);
-    this.drawExercises();
+    this.drawNotebook();
   }
 
   // what the buttons do
@@ -187,7 +203,7 @@ class Lab {
       this.view.drawProgress(line.done, line.of);
     } else if (line.kind === "verdict") {
       result.verdicts[line.ex] = { ...line, passed: line.state === "passed" };
-      this.drawExercises();
+      this.drawNotebook();
     } else if (line.kind === "end") {
       this.#say(panel, [line.summary, `${line.seconds} s.`, result.note].filter(Boolean).join(" "));
     } else {
@@ -244,6 +260,7 @@ class Lab {
     const at = panel ? all.findIndex(({ ex }) => ex === this.#result(panel).selected) : -1;
     const found = [...all.slice(at + 1), ...all.slice(0, at + 1)].find(({ state }) => state !== "passed");
     const first = at < 0 ? this.state?.next : null;
+    if (panel) this.#say(panel, "");
     if (found) await this.open(first ?? found.ex);
     else this.view.say(this.view.status, "Every exercise is passed.");
   }
@@ -254,7 +271,7 @@ class Lab {
     if (!panel) return;
     await goTo(panel, ex);
     this.#result(panel).selected = ex;
-    this.drawExercises();
+    this.drawNotebook();
   }
 
   /** Go to an exercise, in the notebook in front if it has it, else in its lesson. */

@@ -3,6 +3,7 @@
 import { STATES, element, meter, passedOf, prose, tiles } from "./dom.js";
 
 const HELP = "It grades what you see, saved or not, from a fresh start. It does not need the kernel.";
+const DOUBLE_CLICK = 600; // milliseconds: the second click of two is not meant to stop what the first began
 
 /** `does` has one function per button: check, stop, hint, reset, next, select(ex), open(ex), lesson(path), start. */
 export class PanelView {
@@ -125,7 +126,8 @@ export class PanelView {
     row.toggleAttribute("data-selected", selected);
     row.toggleAttribute("data-stale", stale);
     const name = row.querySelector(".labkit-exercise-name");
-    name.toggleAttribute("aria-current", selected);
+    if (selected) name.setAttribute("aria-current", "true");
+    else name.removeAttribute("aria-current");
     row.querySelector(".labkit-sign").textContent = STATES[state].sign;
     row.querySelector(".labkit-exercise-word").textContent = stale ? "changed since" : STATES[state].words;
     const said = row.querySelector(".labkit-exercise-said");
@@ -150,6 +152,7 @@ export class PanelView {
   /** While a check runs the button stops it; nothing else has to wait. */
   drawRunning(running) {
     this.running = running;
+    this.began = Date.now();
     this.check.textContent = running ? "Stop the check" : "Check this notebook";
     this.check.classList.toggle("labkit-stop", running);
     this.progress.hidden = !running;
@@ -168,8 +171,8 @@ export class PanelView {
   }
 
   #checkOrStop() {
-    if (this.running) this.does.stop();
-    else this.does.check();
+    if (!this.running) this.does.check();
+    else if (Date.now() - this.began > DOUBLE_CLICK) this.does.stop();
   }
 
   #button(name, words, onclick) {

@@ -1,4 +1,4 @@
-// The four questions to the server (labkit/panel/handlers.py). JupyterLab's own connection adds the token or the
+// The questions to the server (labkit/panel/handlers.py). JupyterLab's own connection adds the token or the
 // cookie with its XSRF token.
 
 const GONE = "The server does not answer. Is the window where you typed `make lab` still open?";
@@ -7,6 +7,7 @@ export class Server {
   constructor({ ServerConnection }, { URLExt }) {
     this.connection = ServerConnection;
     this.settings = ServerConnection.makeSettings();
+    this.window = crypto.randomUUID?.() ?? String(Math.random()); // which window of the browser asks
     this.address = (name) => URLExt.join(this.settings.baseUrl, "labkit/api", name);
   }
 
@@ -20,6 +21,12 @@ export class Server {
 
   reset(path, notebook, ex) {
     return this.#json("reset", { method: "POST", body: JSON.stringify({ path, notebook, ex }) });
+  }
+
+  /** Say which notebooks this window has open. Nothing depends on the answer. */
+  opened(paths) {
+    const body = JSON.stringify({ window: this.window, paths });
+    void this.#ask("open", { method: "POST", body, keepalive: true }).catch(() => {});
   }
 
   /** Check a notebook; `tell` hears every line of the answer as it arrives. Abort `signal` to stop. */
