@@ -38,7 +38,7 @@ def command(port: int, browser: bool, root: Path | None = None) -> list[str]:
         "--ServerApp.jpserver_extensions=labkit.panel=True",
         f"--LabApp.extra_labextensions_path={LABEXTENSIONS}",
         f"--LabApp.workspaces_dir={root / 'progress' / 'workspaces'}",  # the layout of this course alone
-        "--log-level=ERROR",
+        *("--log-level=ERROR", "--LabApp.log_level=ERROR"),
         "--LabApp.news_url=None",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     ]

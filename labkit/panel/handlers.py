@@ -3,7 +3,7 @@
 GET  state                        weeks, exercises, progress
 GET  open                         the notebooks that some window has open
 POST open   {window, paths}       a window says what it has open
-POST check  {path, notebook}      one JSON object per line, as the check goes on
+POST check  {path, notebook}      one JSON object per line, as the check goes on; `modified`: when it was read
 POST hint   {ex}                  one more hint
 POST reset  {path, notebook, ex}  a backup, then the cells to start again from
 """
@@ -92,7 +92,8 @@ class Checks(Question):
             loop.call_soon_threadsafe(lines.put_nowait, line)
 
         try:
-            self.check = check = await asyncio.to_thread(self.desk.begin, *self.given("path", "notebook"))
+            given = self.given("path", "notebook", "modified")
+            self.check = check = await asyncio.to_thread(self.desk.begin, *given)
         except Refused as refused:
             self.refuse(refused)
             return

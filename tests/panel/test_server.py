@@ -124,6 +124,13 @@ def test_a_notebook_saved_by_an_older_jupyterlab(live, solved):
     assert live.check(nb)["end"]["passed"] == 4
 
 
+def test_a_file_that_changed_on_disk_is_mentioned(live, solved):
+    body = {"path": START, "notebook": solved}
+    for modified, said in [("2020-01-31T12:00:00.5Z", True), ("2120-01-31T12:00:00Z", False), ("now", False)]:
+        status, lines = live.ask("check", {**body, "modified": modified})
+        assert status == 200 and ("changed on disk" in (lines[0]["note"] or "")) == said
+
+
 @pytest.mark.parametrize(
     "path",
     [

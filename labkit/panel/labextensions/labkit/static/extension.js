@@ -44,7 +44,10 @@ class Lab {
     this.running = null; // {panel, abort} of the check that runs
     const name = (method) => (argument) => void this[method](argument);
     this.does = Object.fromEntries(
-      ["check", "stop", "hint", "reset", "next", "select", "open", "lesson", "start"].map((key) => [key, name(key)]),
+      ["check", "stop", "hint", "reset", "next", "select", "open", "lesson", "start"].map((key) => [
+        key,
+        name(key),
+      ]),
     );
     this.view = new PanelView(this.does);
   }
@@ -144,7 +147,11 @@ class Lab {
   drawNotebook() {
     if (!this.state) return;
     const panel = this.#lesson();
-    const exercises = panel ? exercisesOf(panel).map((ex) => this.#exercise(ex)).filter(Boolean) : [];
+    const exercises = panel
+      ? exercisesOf(panel)
+          .map((ex) => this.#exercise(ex))
+          .filter(Boolean)
+      : [];
     this.view.drawNotebook(panel ? this.#title(panel) : null, exercises);
     const result = panel && this.#result(panel);
     this.view.say(this.view.status, panel ? result.words : "Open one below, or from the start page.");
@@ -184,7 +191,8 @@ class Lab {
     this.#say(panel, "Checking. The first check after the start waits until torch is imported.");
     try {
       const tell = (line) => this.#hear(panel, line);
-      await this.server.check(this.#path(panel), contentOf(panel), tell, abort.signal);
+      const modified = panel.context.contentsModel?.last_modified;
+      await this.server.check(this.#path(panel), contentOf(panel), modified, tell, abort.signal);
     } catch (error) {
       this.#say(panel, abort.signal.aborted ? "Stopped. Nothing was recorded." : error.message);
     }
@@ -246,7 +254,10 @@ class Lab {
       putBack(panel, ex, cells);
       delete this.#result(panel).verdicts[ex];
       await goTo(panel, ex);
-      this.#say(panel, `${ex} is back at its start, not saved yet. As it was: \`${backup}\`. Undo works too.`);
+      this.#say(
+        panel,
+        `${ex} is back at its start, not saved yet. As it was: \`${backup}\`. Undo works too.`,
+      );
     } catch (error) {
       this.#say(panel, error.message);
     }
@@ -336,7 +347,9 @@ class Lab {
   }
 
   #exercise(ex) {
-    return this.state.weeks.flatMap((week) => week.lessons.flatMap((lesson) => lesson.exercises)).find((one) => one.ex === ex);
+    return this.state.weeks
+      .flatMap((week) => week.lessons.flatMap((lesson) => lesson.exercises))
+      .find((one) => one.ex === ex);
   }
 
   #result(panel) {

@@ -17,7 +17,10 @@ export class PanelView {
     this.check = this.#button("labkit-panel-check", "Check this notebook", () => this.#checkOrStop());
     this.help = element("p", { class: "labkit-panel-help", id: "labkit-panel-help" }, HELP);
     this.check.setAttribute("aria-describedby", "labkit-panel-help");
-    this.progress = element("progress", { class: "labkit-panel-progress", "aria-label": "Progress of the check" });
+    this.progress = element("progress", {
+      class: "labkit-panel-progress",
+      "aria-label": "Progress of the check",
+    });
     this.status = element("div", { class: "labkit-panel-status", role: "status", "aria-live": "polite" });
     this.list = element("ol", { class: "labkit-exercises", "aria-label": "Exercises of this notebook" });
     this.hint = this.#button("labkit-panel-hint", "Hint", does.hint);
@@ -32,7 +35,16 @@ export class PanelView {
       element(
         "section",
         { class: "labkit-panel-notebook", "aria-label": "This notebook" },
-        ...[this.title, this.check, this.help, this.progress, this.status, this.list, this.selected, this.actions],
+        ...[
+          this.title,
+          this.check,
+          this.help,
+          this.progress,
+          this.status,
+          this.list,
+          this.selected,
+          this.actions,
+        ],
         element("div", { class: "labkit-panel-buttons" }, this.next),
       ),
       this.weeks,
@@ -51,11 +63,16 @@ export class PanelView {
     );
     this.say(this.note, state.note);
     const open = new Set([...this.weeks.querySelectorAll("details[open]")].map((week) => week.dataset.week));
-    const focused = document.activeElement?.closest?.(".labkit-panel-weeks") && focusKey(document.activeElement);
+    const focused =
+      document.activeElement?.closest?.(".labkit-panel-weeks") && focusKey(document.activeElement);
     const first = !this.weeks.childElementCount;
-    this.weeks.replaceChildren(element("h3", {}, "The course"), ...state.weeks.map((week) => this.#week(week, state, path)));
+    this.weeks.replaceChildren(
+      element("h3", {}, "The course"),
+      ...state.weeks.map((week) => this.#week(week, state, path)),
+    );
     for (const week of this.weeks.querySelectorAll("details")) {
-      if (!first) week.open = open.has(week.dataset.week) || week.contains(this.weeks.querySelector("[aria-current]"));
+      if (!first)
+        week.open = open.has(week.dataset.week) || week.contains(this.weeks.querySelector("[aria-current]"));
     }
     if (focused) this.weeks.querySelector(focused)?.focus();
   }
@@ -63,7 +80,9 @@ export class PanelView {
   #week(week, state, path) {
     const all = week.lessons.flatMap((lesson) => lesson.exercises);
     const has = (test) => week.lessons.some(test);
-    const open = has((lesson) => lesson.path === path || lesson.exercises.some(({ ex }) => ex === state.next));
+    const open = has(
+      (lesson) => lesson.path === path || lesson.exercises.some(({ ex }) => ex === state.next),
+    );
     return element(
       "details",
       { class: "labkit-week", "data-week": week.week, open: open ? "" : null },
@@ -112,7 +131,13 @@ export class PanelView {
       { class: "labkit-exercise-name", type: "button", onclick: () => this.does.select(exercise.ex) },
       element("span", { class: "labkit-sign", "aria-hidden": "true" }),
       element("span", { class: "labkit-exercise-title" }, exercise.title),
-      element("span", { class: "labkit-exercise-more" }, element("code", {}, exercise.ex), " ", element("span", { class: "labkit-exercise-word" })),
+      element(
+        "span",
+        { class: "labkit-exercise-more" },
+        element("code", {}, exercise.ex),
+        " ",
+        element("span", { class: "labkit-exercise-word" }),
+      ),
     );
     const said = element("div", { class: "labkit-exercise-said" });
     return element("li", { class: "labkit-exercise", "data-ex": exercise.ex }, name, said);
@@ -145,7 +170,12 @@ export class PanelView {
     said.replaceChildren(...parts);
     if (selected) {
       const title = row.querySelector(".labkit-exercise-title").textContent;
-      this.selected.replaceChildren("You are at ", element("strong", {}, title), " ", element("code", {}, ex));
+      this.selected.replaceChildren(
+        "You are at ",
+        element("strong", {}, title),
+        " ",
+        element("code", {}, ex),
+      );
     }
   }
 
@@ -176,7 +206,11 @@ export class PanelView {
   }
 
   #button(name, words, onclick) {
-    return element("button", { class: `labkit-button ${name}`, type: "button", onclick: () => onclick() }, words);
+    return element(
+      "button",
+      { class: `labkit-button ${name}`, type: "button", onclick: () => onclick() },
+      words,
+    );
   }
 }
 

@@ -29,9 +29,10 @@ export class Server {
     void this.#ask("open", { method: "POST", body, keepalive: true }).catch(() => {});
   }
 
-  /** Check a notebook; `tell` hears every line of the answer as it arrives. Abort `signal` to stop. */
-  async check(path, notebook, tell, signal) {
-    const body = JSON.stringify({ path, notebook });
+  /** Check a notebook whose file was read at the time `modified`. `tell` hears every line of the answer as it
+   *  arrives; abort `signal` to stop. */
+  async check(path, notebook, modified, tell, signal) {
+    const body = JSON.stringify({ path, notebook, modified });
     const response = await this.#ask("check", { method: "POST", body, signal });
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
