@@ -10,8 +10,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from labkit import __version__
 from labkit.book.notebook import labkit_of, read
 from labkit.book.update import UpdateError, refuse_if_open
+from labkit.panel import LABEXTENSIONS
 
 from .conftest import START, TOKEN, Live, put, without_write_permission
 
@@ -54,6 +56,11 @@ def test_jupyterlab_loads_the_panel(live):
         status, text = live.send(live.request(f"lab/extensions/labkit/{file}"))
         assert status == 200 and text
     assert "@jupyterlab/apputils-extension:announcements" in config["disabledExtensions"]
+
+
+def test_the_front_end_has_the_version_of_the_package():
+    package = json.loads((LABEXTENSIONS / "labkit" / "package.json").read_text())
+    assert package["version"] == __version__
 
 
 def test_the_layout_is_kept_with_the_course(live):

@@ -40,7 +40,7 @@ class Lab {
     Object.assign(this, { app, tracker, server, jupyter });
     this.state = null; // as the server sent it last
     this.results = new WeakMap(); // notebook -> {verdicts, answers, words, selected}
-    this.more = {}; // exercise -> what is said after its last hint
+    this.hints = {}; // exercise -> its hints as given last, and what is said after them
     this.running = null; // {panel, abort} of the check that runs
     const name = (method) => (argument) => void this[method](argument);
     this.does = Object.fromEntries(
@@ -113,8 +113,18 @@ class Lab {
     });
     setInterval(() => this.#tellOpen(), MINUTE);
     window.addEventListener("pagehide", () => this.server.opened([]));
-    NotebookActions.executed.connect(soon); // a check cell may have been run
+    NotebookActions.executed.connect((_, { notebook, cell }) => {
+      this.#forget(notebook, cell);
+      soon();
+    });
     window.addEventListener("focus", soon); // or `make check` in a terminal
+  }
+
+  /** A check cell was run: what it says is newer than the panel's verdict. */
+  #forget(notebook, cell) {
+    const panel = this.tracker.find((one) => one.content === notebook);
+    const { ex, role } = cell.model.sharedModel.getMetadata("labkit") ?? {};
+    if (panel && role === "check") delete this.#result(panel).verdicts[ex];
   }
 
   /** `make update` must not write to a notebook that somebody has open, even without a kernel. */
@@ -164,8 +174,7 @@ class Lab {
         state: verdict?.state ?? known?.state ?? "open",
         verdict,
         stale: verdict !== null && answers[ex] !== result.answers[ex],
-        hints: known?.hints ?? [],
-        more: this.more[ex],
+        ...(this.hints[ex] ?? { hints: known?.hints ?? [], more: null }),
         selected: ex === result.selected,
       });
     }
@@ -229,7 +238,7 @@ class Lab {
     if (!ex) return;
     try {
       const given = await this.server.hint(ex);
-      this.more[ex] = given.more;
+      this.hints[ex] = { hints: given.hints, more: given.more };
       const left = given.left ? `${given.left} more.` : "These were all hints.";
       this.#say(panel, `Hint ${given.hints.length} for ${ex} is below its name. ${left}`);
     } catch (error) {

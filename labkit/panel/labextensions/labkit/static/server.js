@@ -35,14 +35,15 @@ export class Server {
     const body = JSON.stringify({ path, notebook, modified });
     const response = await this.#ask("check", { method: "POST", body, signal });
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    let rest = "";
+    let [rest, last] = ["", null];
     for (;;) {
-      const { value, done } = await reader.read();
-      if (done) return;
+      const { value, done } = await reader.read().catch(() => ({ done: true })); // the server may be gone
+      if (done) break;
       const lines = (rest + value).split("\n");
       rest = lines.pop();
-      for (const line of lines) tell(JSON.parse(line));
+      for (const line of lines) tell((last = JSON.parse(line)));
     }
+    if (!["end", "stopped", "error"].includes(last?.kind)) throw new Error(`The check broke off. ${GONE}`);
   }
 
   async #json(name, init) {
