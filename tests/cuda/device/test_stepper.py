@@ -53,7 +53,6 @@ def test_the_kernels_that_no_other_test_here_uses(stepped):
     (i & 1) | (i ^ 2) | ~i
     labkit.logical_xor(i, 0 * i)
     F.dropout(x, 0.5)
-    x.scatter_add(0, i, x[:2])
     embedding.embedding_grad_atomic(x.data, i.data.reshape(6)[:4], 5)
     launch_arange = launch.ALL["memory.arange"]
     launch_arange(1, launch.THREADS, 0, 1, labkit.zeros(5, dtype=labkit.int64, device="cuda").data)
