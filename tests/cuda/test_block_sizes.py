@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from labkit import cuda, simt
-from labkit.kernels.cuda import attention, embedding, launch, linear, loss, norm, reduce
+from labkit.kernels.cuda import attention, conv, embedding, launch, linear, loss, norm, reduce, sort
 from labkit.kernels.numpy import attention as plain_attention
+from labkit.kernels.numpy import conv as plain_conv
 from labkit.kernels.numpy import loss as plain_loss
 from labkit.kernels.numpy import norm as plain_norm
 from labkit.kernels.numpy import reduce as plain_reduce
@@ -21,6 +22,7 @@ def make(seed, *shape):
 def step(kernel, blocks, threads, *arguments):
     report = simt.run(kernel.function, blocks, threads, *arguments)
     assert report.ok and report.finished, str(report)
+    assert not report.of("bank conflict"), str(report)
 
 
 def close(found, expected):
@@ -41,9 +43,26 @@ def test_matmul_tile(shape):
 
 
 def test_matmul_registers():
-    x, y, out = make(0, 1, 70, 18), make(1, 1, 18, 65), make(2, 1, 70, 65)
-    step(linear._matmul_registers, (2, 2, 1), (linear.TILE, linear.TILE), x, y, out)
+    x, y, out = make(0, 1, 66, 17), make(1, 1, 17, 20), make(2, 1, 66, 20)
+    step(linear._matmul_registers, (2, 1, 1), (linear.TILE, linear.TILE), x, y, out)
     close(out, x @ y)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_direct_convolution(stride):
+    x, w, b = make(0, 1, 2, 19, 18), make(1, 1, 2, 3, 5), make(2, 1)
+    expected = plain_conv.conv2d(x, w, b, (stride, 1), (1, 2), (1, 1), 1)
+    out, grid = np.empty_like(expected), [launch.blocks_for(n, conv.TILE) for n in expected.shape[:1:-1]]
+    numbers = stride, 1, 1, 2, 1, 1
+    step(conv._conv2d_direct, (*grid, 1), (conv.TILE, conv.TILE), x, w, b, *numbers, out)
+    close(out, expected)
+
+
+def test_running_sums():
+    x = make(0, 1, 300)
+    out = np.empty_like(x)
+    step(reduce._running_sum, 1, launch.THREADS, np.float32(0), x, out)
+    close(out, x.cumsum(1))
 
 
 @pytest.mark.parametrize("columns", [1, 255, 256, 600])
@@ -103,7 +122,7 @@ def test_attention():
 def test_adding_rows():
     g, index = make(0, 300, 2), np.random.default_rng(1).integers(0, 5, 300)
     order, gw = np.empty(300, np.int64), np.empty((5, 2), np.float32)
-    step(embedding._rank, 2, launch.THREADS, index, order)
+    step(sort._rank, 2, launch.THREADS, index[None], 0, order[None])
     np.testing.assert_array_equal(order, np.argsort(index, kind="stable"))
     step(embedding._add_sorted, 5, launch.THREADS, g, index, order, gw)
     expected = np.zeros_like(gw)

@@ -3,7 +3,7 @@
 import math
 
 from labkit.kernels.cuda import scalar
-from labkit.kernels.cuda.elementwise import mapped
+from labkit.kernels.cuda.elementwise import mapped, mul
 
 TANH_SCALE = math.sqrt(2 / math.pi)
 CUBE = 0.044715
@@ -88,6 +88,22 @@ def elu(x, alpha):
 @mapped
 def elu_grad(g, x, alpha):
     return g if x > type(x)(0) else g * alpha * scalar.exp(x)
+
+
+@mapped
+def softplus(x, beta, threshold):
+    T = type(x)
+    bx = beta * x
+    return x if bx > threshold else ((bx if bx > T(0) else T(0)) + scalar.log1p(scalar.exp(-abs(bx)))) / beta
+
+
+@mapped
+def _softplus_slope(x, beta, threshold):
+    return type(x)(1) if beta * x > threshold else scalar.sigmoid(beta * x)
+
+
+def softplus_grad(g, x, beta, threshold):
+    return mul(g, _softplus_slope(x, beta, threshold))
 
 
 @mapped

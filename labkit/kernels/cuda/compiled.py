@@ -1,13 +1,18 @@
-"""`python -m labkit kernels`: compile every CUDA kernel for real GPUs, with no GPU here.
+"""`python -m labkit kernels`: compile every CUDA kernel for real GPUs, with no GPU here, and print a table.
 
 Each kernel goes to PTX, NVIDIA's portable assembly, and from there to machine code (a cubin) for three
 generations of GPUs. The assembler reports what a thread needs: registers, and local memory if they did not
 suffice ("spills"), which is slow; and the shared memory of a block. It needs the compiler libraries, which
-`pip install 'labkit[gpu]'` brings.
+`pip install 'labkit[gpu]'` brings. With `--stepper`, every kernel is also stepped, and so are copies of them
+with planted bugs (`proof.py`): that takes half a minute more.
 """
 
 import importlib
+import json
+import os
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -111,22 +116,50 @@ def _needs(log: str) -> Needs:
     )
 
 
+def stepped() -> dict[str, list[int]]:
+    """kernel -> [launches, with errors, bugs planted, bugs found], from a process with the simulator"""
+    command = [sys.executable, "-m", "labkit.kernels.cuda.proof"]
+    environment = {**os.environ, "LABKIT_CUDA": "simulator"}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def row(name: str, kernel: Any, verdict: list[int] | None) -> str:
+    """A line of the table: compile the kernel, and say what it needs and what the stepper found."""
+    ptx = to_ptx(kernel)
+    made = [to_cubin(ptx, a) for a in ARCHITECTURES]
+    needs = [n for _, n in made]
+    steps, bugs = "", ""
+    if verdict is not None:
+        launches, errors, planted, found = verdict
+        steps = f"{errors} errors" if errors else f"ok, {launches}"
+        bugs = f"{found} of {planted}" if planted else "-"
+    each = "".join(f"{n.registers:6}{len(cubin) / 1024:5.0f}k" for cubin, n in made)
+    spills, local = max(n.spills for n in needs), max(n.stack for n in needs)
+    text = f"{name:30}{kernel.lines:6}{steps:>9}{bugs:>8}{len(ptx) / 1024:5.0f}k{each}"
+    text += f"{needs[0].shared:8}{spills:7}"
+    return text + (f"  {local} bytes of local memory: {kernel.note}" if local or kernel.note else "")
+
+
 def main(argv: list[str]) -> int:
-    """Print the table; the names of kernels may be given."""
+    """Print the table; parts of the names of kernels may be given."""
     reason = missing()
     if reason:
         print(reason)
         return 2
-    kernels = {n: k for n, k in all_kernels().items() if not argv or any(a in n for a in argv)}
-    heads = "".join(f"{architecture:>7}" for architecture in ARCHITECTURES)
-    print(f"{'':32}{'':8}{'shared':>8}   registers per thread   {'local':>7}")
-    print(f"{'kernel':32}{'lines':>8}{'bytes':>8} {heads}   {'bytes':>7}")
+    words = [a for a in argv if a != "--stepper"]
+    kernels = {n: k for n, k in all_kernels().items() if not words or any(w in n for w in words)}
+    verdicts = stepped() if "--stepper" in argv else {}
+    heads = "".join(f"{architecture:>12}" for architecture in ARCHITECTURES)
+    print(f"{'':45}{'planted':>8}{'':6}{heads}{'shared':>8}{'':7}")
+    each = "  regs cubin" * len(ARCHITECTURES)
+    print(f"{'kernel':30}{'lines':>6}{'stepper':>9}{'found':>8}{'PTX':>6}{each}{'bytes':>8}{'spills':>7}")
     for name, kernel in kernels.items():
-        ptx = to_ptx(kernel)
-        needs = [to_cubin(ptx, a)[1] for a in ARCHITECTURES]
-        registers = "".join(f"{n.registers:7}" for n in needs)
-        local = max(n.stack + n.spills for n in needs)
-        row = f"{name:32}{kernel.lines:8}{needs[0].shared:8} {registers}   {local:7}"
-        print(row + (f"  {kernel.note}" if kernel.note else ""), flush=True)
+        print(row(name, kernel, verdicts.get(name)), flush=True)
     print(f"{len(kernels)} kernels, each compiled for {', '.join(ARCHITECTURES)}")
-    return 0
+    if not verdicts:
+        print("stepper and planted bugs: python -m labkit kernels --stepper")
+        return 0
+    launches, errors, planted, found = (sum(verdicts[n][i] for n in kernels) for i in range(4))
+    print(f"stepper: {launches} launches, {errors} with errors; {found} of {planted} planted bugs found")
+    return int(errors > 0 or found < planted)

@@ -191,6 +191,14 @@ def trunc(x):
 
 
 @mapped
+def round(x):
+    T = type(x)
+    below = scalar.floor(x)
+    rest, odd = x - below, below - T(2) * scalar.floor(T(0.5) * below) != T(0)
+    return below + T(1) if rest > T(0.5) or (rest == T(0.5) and odd) else below  # halves to the even neighbor
+
+
+@mapped
 def erf(x):
     return scalar.erf(x)
 

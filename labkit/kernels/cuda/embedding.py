@@ -12,6 +12,7 @@ import numpy as np
 
 from labkit.kernels.cuda.launch import THREADS, blocks_for, cuda, kernel
 from labkit.kernels.cuda.memory import copy_, empty, full, zeros
+from labkit.kernels.cuda.sort import argsort
 
 MOST_SORTED = 8192  # positions; above, atomics
 
@@ -32,22 +33,6 @@ def _add_atomic(g, index, gw):
     if i < g.size:
         n, d = i // g.shape[1], i % g.shape[1]
         cuda.atomic.add(gw, (index[n], d), g[n, d])
-
-
-@kernel("I1 I1")
-def _rank(index, order):
-    """Thread i owns position i: how many positions come before it in sorted order is its place there.
-
-    Equal ones keep their order. Reads the whole index per thread: the same element in all threads of a
-    warp at a time, so one read serves them all.
-    """
-    i = cuda.grid(1)
-    if i < index.size:
-        rank = 0
-        for j in range(index.size):
-            if index[j] < index[i] or (index[j] == index[i] and j < i):
-                rank += 1
-        order[rank] = i
 
 
 @kernel("F2 I1 I1 F2")
@@ -116,8 +101,7 @@ def embedding_grad_atomic(g, index, rows):  # (N, D) (N,) -> (V, D)
 def embedding_grad_sorted(g, index, rows):  # (N, D) (N,) -> (V, D)
     if g.size == 0:
         return zeros((rows, g.shape[1]), g.dtype)
-    gw, order = empty((rows, g.shape[1]), g.dtype), empty((index.size,), np.int64)
-    _rank(blocks_for(index.size), THREADS, index, order)
+    gw, order = empty((rows, g.shape[1]), g.dtype), argsort(index, 0, False)
     _add_sorted(rows, THREADS, g, index, order, gw)
     return gw
 

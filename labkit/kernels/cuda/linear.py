@@ -13,6 +13,7 @@ from labkit import cuda as device
 from labkit.kernels.cuda.elementwise import add
 from labkit.kernels.cuda.launch import blocks_for, cuda, kernel
 from labkit.kernels.cuda.memory import empty, zeros
+from labkit.kernels.cuda.reduce import sum
 
 TILE = 4 if device.SIMULATED else 16  # threads along each side of a block
 OWN = 2 if device.SIMULATED else 4  # outputs of a thread along each side, register-blocked
@@ -97,6 +98,43 @@ def matmul(x, y):  # (..., N, I) (..., I, O) -> (..., N, O)
     grid = blocks_for(rows, edge), blocks_for(columns, edge), min(count, 65535)
     k(grid, (TILE, TILE), a, b, out.reshape(count, rows, columns))
     return out
+
+
+def einsum(equation, xs):
+    """Operands are joined two at a time, each pair as one batched product; no letter is twice in a term."""
+    terms, _, output = equation.partition("->")
+    size: dict[str, int] = {}
+    pairs = list(zip(terms.split(","), xs, strict=True))
+    for term, x in pairs:
+        size.update({c: n for c, n in zip(term, x.shape, strict=True) if size.get(c, 1) == 1})
+    pairs = [(term, x.broadcast_to([size[c] for c in term])) for term, x in pairs]
+    while len(pairs) > 1:
+        (a, x), (b, y), *rest = pairs
+        wanted = set(output).union(*(term for term, _ in rest))
+        pairs = [_joined(a, x, b, y, wanted, size), *rest]
+    return _only(*pairs[0], output)
+
+
+def _only(term, x, wanted):  # sum over the letters that are not wanted, and bring the others into its order
+    axes = tuple(i for i, c in enumerate(term) if c not in wanted)
+    x = sum(x, axes, False) if axes else x
+    kept = [c for c in term if c in wanted]
+    return x.transpose([kept.index(c) for c in wanted])
+
+
+def _joined(a, x, b, y, wanted, size):
+    """The product of two operands over the letters that both have and nobody wants: (term, array)"""
+    batch = "".join(c for c in a if c in b and c in wanted)
+    inner = "".join(c for c in a if c in b and c not in wanted)
+    left, right = ("".join(c for c in t if c not in batch + inner and c in wanted) for t in (a, b))
+
+    def as_matrices(term, array, letters):  # (batch, rows, columns)
+        groups = [[size[c] for c in group] for group in (batch, *letters)]
+        return _only(term, array, batch + "".join(letters)).reshape([math.prod(g) for g in groups])
+
+    out = matmul(as_matrices(a, x, (left, inner)), as_matrices(b, y, (inner, right)))
+    term = batch + left + right
+    return term, out.reshape([size[c] for c in term])
 
 
 def linear(x, w, b):  # (..., I) (O, I) (O,) -> (..., O)

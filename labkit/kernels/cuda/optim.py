@@ -21,6 +21,26 @@ def _sgd(lr, momentum, keep, weight_decay, nesterov, has_buffer, g, buf, p):
         p[a, b, c, d] -= lr * step
 
 
+@kernel("f f f f f f i i F4 F4 F4 F4 F4")
+def _rmsprop(lr, alpha, rest, eps, weight_decay, momentum, centered, has_buffer, g, v, mean, buf, p):
+    """Thread i owns p[i] and v[i] (and mean[i], buf[i]): reads 3 to 5, writes 2 to 4. `rest` is 1 - alpha."""
+    i = cuda.grid(1)
+    if i < p.size:
+        a, b, c, d = place(i, p.shape)
+        grad = g[a, b, c, d] + weight_decay * p[a, b, c, d]
+        square = alpha * v[a, b, c, d] + rest * grad * grad
+        v[a, b, c, d] = square
+        if centered:
+            middle = mean[a, b, c, d] + rest * (grad - mean[a, b, c, d])
+            mean[a, b, c, d] = middle
+            square = square - middle * middle
+        step = grad / (scalar.sqrt(square) + eps)
+        if has_buffer:
+            step = momentum * buf[a, b, c, d] + step
+            buf[a, b, c, d] = step
+        p[a, b, c, d] -= lr * step
+
+
 @kernel("f f f f f f f f i F4 F4 F4 F4 F4")
 def _adam(rate, rest1, beta2, rest2, root, eps, shrink, weight_decay, amsgrad, g, m, v, vmax, p):
     """Thread i owns p[i], m[i], v[i] (and vmax[i]): reads 4, writes 3. Unfused, this is a dozen launches.
@@ -47,6 +67,13 @@ def sgd_(p, g, buf, lr, momentum, dampening, weight_decay, nesterov):  # buf Non
     unused = empty((), p.dtype)
     flags = int(nesterov), int(buf is not None)
     sweep(_sgd, (g, unused if buf is None else buf, p), (*numbers, *flags))
+
+
+def rmsprop_(p, g, v, buf, mean, lr, alpha, eps, weight_decay, momentum):  # None: not centered, no momentum
+    numbers = [p.dtype.type(n) for n in (lr, alpha, 1 - alpha, eps, weight_decay, momentum)]
+    unused = empty((), p.dtype)
+    arrays = g, v, unused if mean is None else mean, unused if buf is None else buf, p
+    sweep(_rmsprop, arrays, (*numbers, int(mean is not None), int(buf is not None)))
 
 
 def adam_(p, g, m, v, vmax, lr, beta1, beta2, eps, weight_decay, decoupled, step):  # vmax None: no amsgrad

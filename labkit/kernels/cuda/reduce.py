@@ -12,7 +12,8 @@ from labkit import cuda as device
 from labkit.kernels.cuda import scalar
 from labkit.kernels.cuda.array import reshaped_strides
 from labkit.kernels.cuda.launch import THREADS, blocks_for, cuda, function_of_thread, kernel
-from labkit.kernels.cuda.memory import cast, copy, empty, full
+from labkit.kernels.cuda.memory import cast, copy, copy_, empty, full, zeros
+from labkit.kernels.cuda.sort import beats
 from labkit.kernels.cuda.tree import block_max, block_sum
 
 LANES = 4 if device.SIMULATED else 32  # columns of a block in `_sum_columns`
@@ -92,6 +93,69 @@ def _sum_columns(x, out):
         out[a, c] = total
 
 
+def _running(combine):
+    """The kernel that gives each element of a row combined with all before it (a "scan")."""
+    f = function_of_thread(combine)
+
+    @kernel("f F2 F2", f"reduce.running_{combine.__name__.strip('_')}")
+    def scan_rows(start, x, out):
+        """Block i owns row i and walks it in pieces of THREADS; thread t owns element t of each piece.
+
+        Shared: the piece. After the round with `step`, cell t holds the 2 step elements up to t combined:
+        log2(THREADS) rounds. `carry` is everything in the pieces before. Reads and writes a row once.
+        """
+        held = cuda.shared.array(THREADS, x.dtype)
+        i, t, columns = cuda.blockIdx.x, cuda.threadIdx.x, x.shape[1]
+        carry = start
+        for first in range(0, columns, THREADS):
+            held[t] = x[i, first + t] if first + t < columns else start
+            cuda.syncthreads()
+            step = 1
+            while step < THREADS:
+                value = f(held[t - step], held[t]) if t >= step else held[t]
+                cuda.syncthreads()  # all have read before anyone writes
+                held[t] = value
+                cuda.syncthreads()
+                step *= 2
+            if first + t < columns:
+                out[i, first + t] = f(carry, held[t])
+            carry = f(carry, held[THREADS - 1])
+            cuda.syncthreads()
+
+    return scan_rows
+
+
+def _plus(x, y):
+    return x + y
+
+
+def _times(x, y):
+    return x * y
+
+
+_running_sum, _running_product = _running(_plus), _running(_times)
+
+
+@kernel("F2 F2 F2")
+def _cumprod_grad(g, x, gx):
+    """Thread i owns row i: gx[j] = x[0] ... x[j-1] h[j], where h[j] = g[j] + x[j+1] h[j+1].
+
+    A walk forward writes the products, a walk backward carries h: no division, so zeros in x do no harm.
+    Reads 3 elements per output, writes 2. One thread per row: long single rows are slow.
+    """
+    i = cuda.grid(1)
+    if i < x.shape[0]:
+        T, columns = x.dtype.type, x.shape[1]
+        before = T(1)
+        for j in range(columns):
+            gx[i, j] = before
+            before *= x[i, j]
+        h = T(0)
+        for j in range(columns - 1, -1, -1):
+            h = g[i, j] + (x[i, j + 1] * h if j + 1 < columns else T(0))
+            gx[i, j] *= h
+
+
 @kernel("I2 F2 i")
 def _argmax(out, x, sign):
     """Block i owns out[i, 0], the place of the largest element of row i (of the smallest, if sign is -1).
@@ -104,7 +168,7 @@ def _argmax(out, x, sign):
     values[t] = x[i, min(t, x.shape[1] - 1)]
     places[t] = min(t, x.shape[1] - 1)
     for r in range(t + THREADS, x.shape[1], THREADS):
-        if _beats(x[i, r], values[t], sign):
+        if beats(x[i, r], values[t], sign):
             values[t] = x[i, r]
             places[t] = r
     cuda.syncthreads()
@@ -112,21 +176,13 @@ def _argmax(out, x, sign):
     while half > 0:
         if t < half:
             a, b = values[t], values[t + half]
-            if _beats(b, a, sign) or (not _beats(a, b, sign) and places[t + half] < places[t]):
+            if beats(b, a, sign) or (not beats(a, b, sign) and places[t + half] < places[t]):
                 values[t] = b
                 places[t] = places[t + half]
         cuda.syncthreads()
         half //= 2
     if t == 0:
         out[i, 0] = places[0]
-
-
-@function_of_thread
-def _beats(x, y, sign):
-    """Does x win over y? nan wins over numbers."""
-    if x != x or y != y:
-        return x != x and y == y
-    return x > y if sign > 0 else x < y
 
 
 @kernel("F2 F2")
@@ -150,6 +206,18 @@ def _log_softmax(x, out):
     top, total = _shift(x, partial)
     for c in range(t, x.shape[1], THREADS):
         out[i, c] = x[i, c] - top - scalar.log(total)
+
+
+@kernel("F2 F2")
+def _logsumexp(x, out):
+    """Block i owns out[i, 0] = top + log(sum of exp(x - top)): two walks over row i. Shared: one tree.
+
+    Reads a row twice (once from cache, if it fits), writes one number.
+    """
+    partial = cuda.shared.array(THREADS, x.dtype)
+    top, total = _shift(x, partial)
+    if cuda.threadIdx.x == 0:
+        out[cuda.blockIdx.x, 0] = top + scalar.log(total)
 
 
 @function_of_thread
@@ -277,6 +345,58 @@ def _truth(x):  # 0 or 1
     return cast(x if x.dtype == bool else cast(x, np.bool_), np.int32)
 
 
+def _to_rows(x, axis):  # -> (rows, the axis), and what brings an array of that shape back
+    order = [*(a for a in range(x.ndim) if a != axis), axis]
+    back = [order.index(a) for a in range(x.ndim)]
+    shape = [x.shape[a] for a in order]
+    rows = x.transpose(order).reshape(math.prod(shape[:-1]), x.shape[axis])
+    return rows, lambda out: out.reshape(shape).transpose(back)
+
+
+def _scan(k, start, x, axis):
+    if x.size == 0:
+        return copy(x)
+    rows, back = _to_rows(x, axis)
+    out = empty(rows.shape, x.dtype)
+    k(rows.shape[0], THREADS, x.dtype.type(start), rows, out)
+    return back(out)
+
+
+def cumsum(x, axis):
+    return _scan(_running_sum, 0, x, axis)
+
+
+def cumprod(x, axis):
+    return _scan(_running_product, 1, x, axis)
+
+
+def cumprod_grad(g, x, axis):
+    if x.size == 0:
+        return copy(g)
+    (grads, _), (rows, back) = _to_rows(g, axis), _to_rows(x, axis)
+    gx = empty(rows.shape, x.dtype)
+    _cumprod_grad(blocks_for(rows.shape[0]), THREADS, grads, rows, gx)
+    return back(gx)
+
+
+def prod_others(x, axis):  # the slopes of the product of a row: of the last of its running products
+    g = zeros(x.shape, x.dtype)
+    if x.size:
+        copy_(g[(slice(None),) * axis + (slice(-1, None),)], 1)
+    return cumprod_grad(g, x, axis)
+
+
+def logsumexp(x, axes, keepdim):
+    axes = (axes,) if isinstance(axes, int) else tuple(axes)
+    kept = [a for a in range(x.ndim) if a not in axes]
+    shape = [1 if a in axes else n for a, n in enumerate(x.shape)]
+    out = full(shape, -math.inf, x.dtype)
+    if x.size:
+        rows = x.transpose((*kept, *axes)).reshape(out.size, x.size // out.size)
+        _logsumexp(out.size, THREADS, rows, out.reshape(out.size, 1))
+    return out if keepdim else out.reshape([x.shape[a] for a in kept])
+
+
 def argmax(x, axis, keepdim):  # axis None: the position in the flat array
     return _position(x, axis, keepdim, 1)
 
@@ -303,13 +423,10 @@ def _along(k, axis, *arrays):
     x = arrays[0]
     if x.ndim == 0 or x.size == 0:
         return _along(k, 0, *(a.reshape(1) for a in arrays)).reshape(()) if x.ndim == 0 else copy(x)
-    axis = axis % x.ndim
-    order = [*(a for a in range(x.ndim) if a != axis), axis]
-    rows = [a.transpose(order).reshape(-1, x.shape[axis]) for a in arrays]
-    out = empty(rows[0].shape, x.dtype)
-    k(out.shape[0], THREADS, *rows, out)
-    back = [order.index(a) for a in range(x.ndim)]
-    return out.reshape([x.shape[a] for a in order]).transpose(back)
+    (rows, back), *others = (_to_rows(a, axis % x.ndim) for a in arrays)
+    out = empty(rows.shape, x.dtype)
+    k(out.shape[0], THREADS, rows, *(rows for rows, _ in others), out)
+    return back(out)
 
 
 def softmax(x, axis):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from labkit.kernels.cuda.launch import THREADS, blocks_for, cuda, kernel
-from labkit.kernels.cuda.memory import Array, copy, copy_, empty, place
+from labkit.kernels.cuda.memory import Array, copy, copy_, empty, place, zeros
 
 
 @kernel("i F4 F4")
@@ -64,6 +64,29 @@ def concatenate(xs, axis):
         copy_(out[(slice(None),) * axis + (slice(start, start + x.shape[axis]),)], x)
         start += x.shape[axis]
     return out
+
+
+def roll(x, shifts, axes):  # axes None: of the flat array
+    if axes is None:
+        return roll(x.reshape(x.size), (shifts,), (0,)).reshape(x.shape)
+    for shift, axis in zip(shifts, axes, strict=True):
+        start, before = -shift % max(x.shape[axis], 1), (slice(None),) * axis
+        x = concatenate([x[(*before, slice(start, None))], x[(*before, slice(0, start))]], axis)
+    return x if axes else copy(x)
+
+
+def diagonal(x, offset, axis1, axis2):  # a view; the diagonal is the last axis
+    (n, m), (s, t) = ([of[axis1], of[axis2]] for of in (x.shape, x.strides))
+    count = max(min(n, m - offset) if offset >= 0 else min(n + offset, m), 0)
+    start = (offset * t if offset >= 0 else -offset * s) if count else 0
+    rest = [a for a in range(x.ndim) if a not in (axis1, axis2)]
+    return x.view([*(x.shape[a] for a in rest), count], [*(x.strides[a] for a in rest), s + t], start)
+
+
+def diagonal_grad(g, shape, offset, axis1, axis2):
+    gx = zeros(shape, g.dtype)
+    copy_(diagonal(gx, offset, axis1, axis2), g)
+    return gx
 
 
 def tril(x, diagonal):

@@ -124,8 +124,6 @@ def test_an_index_array_outside_is_refused():
     with pytest.raises(IndexError, match="index -5 is out of bounds"):
         x[on_device([0, -5])]
     same_as_cpu(lambda x, i: x[i], make(0, 4, 2), np.array([-1, 0, -4]))
-    with pytest.raises(labkit.NotSupported, match="one cuda tensor of integers"):
-        x[x > 0]
 
 
 def test_devices_do_not_mix():
@@ -139,8 +137,8 @@ def test_devices_do_not_mix():
 
 
 def test_a_missing_kernel_is_an_error_not_a_detour():
-    with pytest.raises(AttributeError, match="cuda has no kernel 'round'"):
-        on_device([1.5]).round()
+    with pytest.raises(AttributeError, match="cuda has no kernel 'windows'"):
+        getattr(labkit.backends.get("cuda"), "windows")  # noqa: B009
 
 
 def test_types_the_device_lacks_are_refused():

@@ -55,6 +55,11 @@ ELEMENTWISE = {
     "comparisons": (lambda x, y: (x > y) & (x >= 0) | (x < -1) & (x != y) | (x == y) | (x <= y), X, Y),
     "isnan": (lambda x: x.isnan() | x.isinf() | ~x.isfinite(), np.array([1, np.nan, np.inf, -np.inf])),
     "int arithmetic": (lambda i: (i * 3 - 7) // 2 + i % 3, INDEX),
+    "round": (
+        lambda x: x.round() + (x * 2).round(decimals=2),
+        np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.4, 7.6]),
+    ),
+    "softplus": (lambda x: F.softplus(x, beta=2.0, threshold=9.0), X * 5),
     "cast": (lambda x: x.long().double() + x.bool(), X * 3),
 }
 SHAPE = {
@@ -70,7 +75,31 @@ SHAPE = {
     "split": (lambda x: sum(x.split(2, dim=1)[:2]), X),
     "flip": (lambda x: x.flip(0) + x.flip((0, 1)), X),
     "tril": (lambda x: x.tril() - x.triu(1), X),
+    "roll": (lambda x: x.roll(2) * 2 + x.roll((1, -2), (0, 1)), X),
+    "diagonal": (lambda x: x.diagonal() * 2 + x.diagonal(2).exp() + x.diagonal(-1)[:1], X[:, :5]),
+    "diag": (lambda x: labkit.diag_embed(x, 1), X),
+    "as_strided": (lambda x: x.as_strided((3, 4), (1, 2)) * 2, X),
     "gather": (lambda x, i: x.gather(1, i), X[:2], INDEX),
+    "scatter": (lambda x, i, y: x.scatter(1, i, y), X[:2], np.array([[0, 4, 2], [3, 3, 1]]), Y),
+    "scatter_add": (lambda x, i, y: x.scatter_add(0, i, y), X, INDEX % 3, Y),
+    "index_add": (lambda x, i, y: x.index_add(1, i, y[:, :4], alpha=0.5), X, INDEX.reshape(-1)[:4], Y),
+    "index two": (lambda x, i, j: x[i, :, j] * 2, IMAGE, INDEX % 2, INDEX),
+    "index beside a number": (lambda x, i: x[1, i, 2:] * 2, IMAGE, INDEX % 4),
+    "index mask": (lambda x, m: x[m] * 2 + 1, X, MASK),
+    "index columns": (lambda x, m: x[:, m] * 2, X, MASK[0]),
+    "write": (lambda x, y: write(x, (slice(1, None), 2), y[1:, 0]), X, Y),
+    "write by index": (lambda x, i, y: write(x, i, y[:, :1]), X, np.array([2, 0, 2]), Y),
+    "write by mask": (lambda x, m: write(x, m, -1.0), X, MASK),
+    "sort": (lambda x: x.sort(1)[0] + x.sort(0, descending=True)[0], X),
+    "argsort": (lambda i: i.argsort(1, stable=True) * 10 + i.argsort(-1, descending=True), INDEX),
+    "topk": (lambda x: x.topk(3)[0] * x.topk(3, largest=False)[1], X),
+    "nonzero": (lambda m: m.nonzero() + m.nonzero(), MASK),
+    "repeat": (lambda x, i: x.repeat_interleave(2, 1) * 3, X, INDEX),
+    "repeat each": (lambda x, i: x.repeat_interleave(i, 0), X, np.array([2, 0, 3])),
+    "pad": (lambda x: F.pad(x, (1, -2, 2, 0), value=3.0) * 2, X),
+    "pad reflect": (lambda x: F.pad(x, (1, 2), mode="reflect") * 2, IMAGE[0]),
+    "resize": (lambda x: F.interpolate(x, (7, 4), mode="bilinear", align_corners=False), IMAGE[:1, :2]),
+    "adaptive_avg_pool2d": (lambda x: F.adaptive_avg_pool2d(x, (3, 2)), IMAGE[:1, :2]),
     "many axes": (lambda x: (x.permute(4, 2, 0, 3, 1) * 2).exp(), make(4, 2, 2, 3, 2, 2)),
 }
 REDUCE = {
@@ -80,7 +109,10 @@ REDUCE = {
     "sum 0 2": (lambda x: x.sum((0, 2)), IMAGE),
     "sum 1 3": (lambda x: x.sum((1, 3)), IMAGE),
     "mean": (lambda x: x.mean(-1) + x.mean(), IMAGE),
-    "prod": (lambda x: x.detach().prod(1), X),
+    "prod": (lambda x: x.prod(1) + x.prod(), np.where(np.arange(5) == 2, 0, X)),
+    "cumsum": (lambda x: x.cumsum(1) * 2, make(0, 2, 19)),
+    "cumprod": (lambda x: x.cumprod(0) * 2, np.where(np.arange(5) == 2, 0, X)),
+    "logsumexp": (lambda x: x.logsumexp((1, 3)), IMAGE * 30),
     "amax": (lambda x: x.amax((0, 2)) + x.amin((0, 2)), IMAGE),
     "argmax": (lambda x: x.argmax(1) + x.argmin(1) + x.argmax(), X),
     "all any": (lambda x: (x > 0).any(0) & (x > -9).all(0), X),
@@ -97,12 +129,27 @@ LINEAR = {
     "batch times matrix": (lambda x, y: x @ y, make(5, 2, 3, 5), make(6, 5, 4)),
     "vector": (lambda x, y: x @ y, X, Y[0]),
     "linear": (F.linear, make(5, 2, 3, 5), make(6, 4, 5), make(7, 4)),
+    "einsum": (lambda x, y: labkit.einsum("bhqd,bkhd->bhqk", x, y), make(5, 2, 3, 2, 5), make(6, 2, 4, 3, 5)),
+    "einsum sums": (lambda x, y: labkit.einsum("ij,kj,j->i", x, y, y[0]), X, Y),
 }
 FILTERS = make(8, 6, 4, 3, 2)
 CONV = {
     "conv2d": (lambda x, w, b: F.conv2d(x, w, b, padding=1), IMAGE[:, :2, :4], FILTERS[:5, :2], make(9, 5)),
     "conv2d strided": (lambda x, w: F.conv2d(x, w, stride=(2, 1), dilation=(1, 2)), IMAGE, FILTERS[:3]),
     "conv2d groups": (lambda x, w: F.conv2d(x, w, groups=2, padding=(0, 1)), IMAGE, FILTERS[:4, :2]),
+    "conv2d direct": (lambda x, w, b: F.conv2d(x, w, b, padding=1), IMAGE, FILTERS[:3], make(9, 3)),
+    "conv2d direct wide": (
+        lambda x, w: F.conv2d(x, w, padding=2, stride=(1, 2)),
+        make(4, 1, 2, 7, 9),
+        make(5, 2, 2, 4, 5),
+    ),
+    "conv2d depthwise": (lambda x, w: F.conv2d(x, w, groups=4, padding="same"), IMAGE, FILTERS[:4, :1]),
+    "conv2d too far for a patch": (
+        lambda x, w: F.conv2d(x, w, padding=(0, 6), dilation=(1, 6)),
+        make(4, 1, 1, 2, 9),
+        make(5, 2, 1, 2, 3),
+    ),
+    "conv1d": (lambda x, w: F.conv1d(x, w, padding=1), make(4, 2, 3, 8), make(5, 2, 3, 3)),
     "conv_transpose2d": (
         lambda x, w: F.conv_transpose2d(x, w, stride=2, output_padding=1, padding=1),
         IMAGE[:1, :, :3, :3],
@@ -154,6 +201,18 @@ def lstm(x, h, c, w_ih, w_hh, b_ih, b_hh):
     return y + cells[-1]
 
 
+def rnn(x, h, w_ih, w_hh, b_ih, b_hh):
+    gates = labkit.ops.recurrent
+    y = gates.rnn(x, h, w_ih, w_hh, b_ih, b_hh)
+    return y + gates.rnn(x, h, w_ih, w_hh, nonlinearity="relu")
+
+
+def write(x, index, value):
+    y = x * 1
+    y[index] = value
+    return y * 2
+
+
 def lookup(w, i):
     return F.embedding(i, w, padding_idx=2)
 
@@ -163,6 +222,9 @@ RECURRENT = {
     "embedding": (lookup, X.T.copy(), INDEX),
 }
 RECURRENT["lstm"] += (make(3, 20), make(4, 20))
+for name, function, rows in (("rnn", rnn, 5), ("gru", labkit.ops.recurrent.gru, 15)):
+    weights = make(1, rows, 4), make(2, rows, 5), make(3, rows), make(4, rows)
+    RECURRENT[name] = (function, make(0, 3, 2, 4), X[:2], *weights)
 CLASSES = np.array([1, 0, 4])
 LOSS = {
     "cross_entropy": (F.cross_entropy, X * 10, CLASSES),
