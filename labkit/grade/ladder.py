@@ -266,7 +266,9 @@ def _gradient(exercise: Implement, case: Case, name: str, mine: Any, truth: Any)
     if difference is None:
         return None
     words = difference.headline.replace("the output", f"the gradient of `{name}`")
-    return Problem("gradients", f"the values are right; {words}", difference.lines, case, difference)
+    if difference.status != "shape":  # two shapes fill the line
+        words = f"the values are right; {words}"
+    return Problem("gradients", words, difference.lines, case, difference)
 
 
 def _memory(exercise: Implement, judged: Judged) -> Problem | None:

@@ -226,6 +226,32 @@ def test_outputs_that_make_no_sense(value):
     assert verdict(lambda x, dim: value).status in ("error", "type")
 
 
+@pytest.mark.parametrize(
+    "switch", [lambda: torch.set_grad_enabled(False), lambda: torch.set_default_dtype(torch.float64)]
+)
+def test_what_an_answer_leaves_switched_is_put_back(switch):
+    def answer(x, dim):
+        switch()
+        return center(x, dim)
+
+    verdict(answer)
+    assert torch.is_grad_enabled() and torch.get_default_dtype() is torch.float32
+    assert verdict(center).passed
+
+
+def test_a_notebook_that_switched_gradients_off_is_judged_as_usual():
+    with torch.no_grad():
+        assert verdict(center).passed
+        assert not torch.is_grad_enabled()
+
+
+def test_a_gradient_of_the_wrong_shape_is_shown_whole():
+    found = verdict(lambda x, dim: (center(x, dim), lambda g: g[..., :1]), vjp=True, cases=CASES[:2])
+    assert (
+        found.headline == "for case `rows`, the gradient of `x` has shape (3, 1); torch's has shape (3, 4)."
+    )
+
+
 def test_a_long_error_is_shown_in_two_lines():
     def answer(x, dim):
         raise RuntimeError("shapes " * 200_000)
