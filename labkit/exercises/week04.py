@@ -1733,7 +1733,7 @@ multilabel = Implement(
         ),
         Mistake(
             "no train mode",
-            "The model came in eval mode and stayed there, so dropout did nothing. `model.train()` in each epoch.",
+            "The model came in eval mode and stayed there, so dropout did nothing. `model.train()` before the first batch.",
             _label_loop(train=False),
         ),
         Mistake(

@@ -118,7 +118,7 @@ check("w05.sizes", prediction, sure=sure)
 # - To the right, the same with `x.stride(3)`. Image and channel keep their strides.
 #
 # Use `torch.as_strided(x, shape, strides)`. Nothing is copied: the nine-fold larger tensor is the same storage. `output_size` is the formula from
-# above.
+# above; name what you pass to it, `dilation=dilation`, since its fourth argument is the padding.
 # %% id=w05a-windows role=exercise ex=w05.windows
 def output_size(n: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> int:
     """How many windows fit along one axis."""
