@@ -75,8 +75,8 @@ def _full_fashion_mnist(train: bool, folder: Path, download: bool = True) -> tup
         whole = torchvision().datasets.FashionMNIST(str(folder), train=train, download=download)
     except (OSError, RuntimeError) as error:
         raise ConnectionError(
-            f"All of Fashion-MNIST could not be downloaded into {folder}. Try again with a network, or leave out "
-            "full=True: a fifth of it is shipped with the course."
+            f"All of Fashion-MNIST could not be downloaded into {folder}. Try again with a network, "
+            "or leave out full=True: a fifth of it is shipped with the course."
         ) from error
     return whole.data.numpy(), whole.targets.numpy()
 

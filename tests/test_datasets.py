@@ -31,7 +31,7 @@ def test_fashion_mnist_refuses_an_unknown_split():
 
 
 def test_full_fashion_mnist_comes_in_the_same_form(tmp_path, monkeypatch):
-    """torchvision's own class, on its own file format, made from the shipped images as if downloaded before."""
+    """torchvision's own class, on its own files, made from the shipped images as if downloaded before."""
     shipped = {"train": datasets.fashion_mnist("train"), "t10k": datasets.fashion_mnist("test")}
     folder = tmp_path / "datasets" / "downloads" / "FashionMNIST" / "raw"
     folder.mkdir(parents=True)
