@@ -136,6 +136,12 @@ def test_a_mistake_is_recognized_in_another_spelling():
     assert verdict(answer).mistake == "sum"
 
 
+def test_view_or_copy_does_not_hide_a_mistake_where_both_are_right():
+    wrong = Mistake("half", "Only half of it.", lambda x, dim: x[:, :1].clone())
+    changes = dict(memory="any", mistakes=[wrong], cases=CASES[:2], oracle=lambda x, dim: x, grads=())
+    assert verdict(lambda x, dim: x[:, :1], **changes).mistake == "half"
+
+
 def test_a_mistake_that_differs_in_one_case_is_not_claimed():
     def answer(x, dim):
         wrong = checked(x, dim) - x.sum(dim, keepdim=True)
