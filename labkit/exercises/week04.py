@@ -1441,7 +1441,7 @@ predict = Implement(
         ),
         Mistake(
             "gradients off for good",
-            "`set_grad_enabled(False)` switches gradients off for the rest of the program; no model could be trained afterwards. `with torch.no_grad():` ends.",
+            "`set_grad_enabled(False)` holds for the rest of the program; no model could be trained afterwards. `with torch.no_grad():` ends.",
             _predict_with(for_good=True),
         ),
         Mistake(
