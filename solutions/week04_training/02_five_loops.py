@@ -149,7 +149,7 @@ for _ in tqdm(range(12), desc="regression"):
 viz.curves(
     {"training loss": losses, "validation R²": scores["regression: R²"]},
     xlabel="epoch",
-    ylabel="",
+    ylabel="loss, and R²",
     title="penguins",
 )
 

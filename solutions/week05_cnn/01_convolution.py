@@ -415,7 +415,9 @@ image = torch.randn(2, 3, 9, 8, generator=torch.Generator().manual_seed(0), dtyp
 columns = im2col(image, (3, 2), stride=2, dilation=2)
 theirs = F.unfold(image, (3, 2), stride=2, dilation=2)
 print("im2col equals F.unfold:", torch.equal(columns, theirs), tuple(columns.shape))
-print("numbers in the picture:", image.numel(), "| in the columns:", columns.numel())
+print(
+    "numbers in the picture:", image.numel(), "| in the columns at stride 1:", im2col(image, (3, 2)).numel()
+)
 # %% [markdown] id=w05a-built
 # ## What you built
 #
