@@ -71,7 +71,13 @@ def fashion_mnist(split: str = "train", *, full: bool = False) -> Images:
 def _full_fashion_mnist(train: bool, folder: Path, download: bool = True) -> tuple[np.ndarray, np.ndarray]:
     from labkit.compat import torchvision
 
-    whole = torchvision().datasets.FashionMNIST(str(folder), train=train, download=download)
+    try:
+        whole = torchvision().datasets.FashionMNIST(str(folder), train=train, download=download)
+    except (OSError, RuntimeError) as error:
+        raise ConnectionError(
+            f"All of Fashion-MNIST could not be downloaded into {folder}. Try again with a network, "
+            "or leave out full=True: a fifth of it is shipped with the course."
+        ) from error
     return whole.data.numpy(), whole.targets.numpy()
 
 

@@ -30,17 +30,25 @@ def test_fashion_mnist_refuses_an_unknown_split():
         datasets.fashion_mnist("validation")
 
 
-def test_full_fashion_mnist_reads_torchvisions_layout(tmp_path):
-    """torchvision's own class, on its own file format, made from the shipped images."""
-    shipped = datasets.fashion_mnist("test")
-    folder = tmp_path / "FashionMNIST" / "raw"
+def test_full_fashion_mnist_comes_in_the_same_form(tmp_path, monkeypatch):
+    """torchvision's own class, on its own files, made from the shipped images as if downloaded before."""
+    shipped = {"train": datasets.fashion_mnist("train"), "t10k": datasets.fashion_mnist("test")}
+    folder = tmp_path / "datasets" / "downloads" / "FashionMNIST" / "raw"
     folder.mkdir(parents=True)
-    pixels = np.round(shipped.images * 255).astype(np.uint8)
-    for split in ("train", "t10k"):  # it wants all four files to be there
-        _write_idx(folder / f"{split}-images-idx3-ubyte", pixels)
-        _write_idx(folder / f"{split}-labels-idx1-ubyte", shipped.labels.astype(np.uint8))
-    images, labels = datasets._full_fashion_mnist(train=False, folder=tmp_path, download=False)
-    assert np.array_equal(images, pixels) and np.array_equal(labels, shipped.labels)
+    for split, part in shipped.items():
+        _write_idx(folder / f"{split}-images-idx3-ubyte", np.round(part.images * 255).astype(np.uint8))
+        _write_idx(folder / f"{split}-labels-idx1-ubyte", part.labels.astype(np.uint8))
+    monkeypatch.setattr(paths, "root", lambda: tmp_path)
+    for split, part in zip(("train", "test"), shipped.values(), strict=True):
+        full = datasets.fashion_mnist(split, full=True)
+        assert full.classes == part.classes
+        for mine, theirs in zip(full[:2], part[:2], strict=True):
+            assert mine.dtype == theirs.dtype and np.array_equal(mine, theirs)
+
+
+def test_a_download_that_fails_says_what_to_do(tmp_path):
+    with pytest.raises(ConnectionError, match="leave out full=True"):
+        datasets._full_fashion_mnist(train=True, folder=tmp_path, download=False)
 
 
 def _write_idx(path, array):

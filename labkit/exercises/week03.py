@@ -33,8 +33,8 @@ def _fit_truth(x, y, lr, steps):
     return weights.detach(), bias.detach()
 
 
-def _fit_with(update, loss=lambda error: (error**2).mean(), keep=0.0):
-    """Gradient descent with one thing about it changed. `keep` is how much of the old gradient stays."""
+def _fit_with(update, loss=lambda error: (error**2).mean(), keep=(0.0, 0.0)):
+    """Gradient descent with one thing about it changed. `keep`: how much of the two old gradients stays."""
 
     def fit(x, y, lr, steps):
         weights = torch.zeros(x.shape[1], dtype=x.dtype, requires_grad=True)
@@ -42,7 +42,7 @@ def _fit_with(update, loss=lambda error: (error**2).mean(), keep=0.0):
         old = [torch.zeros_like(weights), torch.zeros_like(bias)]
         for _ in range(steps):
             grads = torch.autograd.grad(loss(x @ weights + bias - y), [weights, bias])
-            old = [keep * before + now for before, now in zip(old, grads, strict=True)]
+            old = [share * before + now for share, before, now in zip(keep, old, grads, strict=True)]
             with torch.no_grad():
                 update(weights, bias, *old, lr)
         return weights.detach(), bias.detach()
@@ -109,7 +109,32 @@ fit = Implement(
         Mistake(
             "gradients pile up",
             "`backward` adds to `.grad`. Set it to None after each step, or each step repeats all the earlier ones.",
-            _fit_with(_downhill, keep=1.0),
+            _fit_with(_downhill, keep=(1.0, 1.0)),
+        ),
+        Mistake(
+            "gradient of the bias piles up",
+            "Only `weights.grad` is set back: `bias.grad` piles up. Both have to go.",
+            _fit_with(_downhill, keep=(0.0, 1.0)),
+        ),
+        Mistake(
+            "gradient of the weights piles up",
+            "Only `bias.grad` is set back: `weights.grad` piles up. Both have to go.",
+            _fit_with(_downhill, keep=(1.0, 0.0)),
+        ),
+        Mistake(
+            "nothing moves",
+            "Weights and bias never move: the gradients are 0 when the step is taken. Forget them after the step, not before it.",
+            _fit_with(lambda weights, bias, weights_grad, bias_grad, lr: None),
+        ),
+        Mistake(
+            "not squared",
+            "This is the mean of the absolute errors; square them.",
+            _fit_with(_downhill, loss=lambda error: error.abs().mean()),
+        ),
+        Mistake(
+            "root of the mean",
+            "The loss is the root of the mean squared error, and its gradient is another one. Leave the root out.",
+            _fit_with(_downhill, loss=lambda error: (error**2).mean().sqrt()),
         ),
         Mistake(
             "sum for mean",
@@ -765,6 +790,22 @@ def _children_first(module, prefix):
     yield from _own_only(module, prefix)
 
 
+def _children_only(module, prefix):
+    yield from _own_only(module, prefix)
+    for name, child in module._modules.items():
+        yield from _own_only(child, f"{prefix}{name}.")
+
+
+def _path_twice(module, prefix):
+    yield from _own_only(module, prefix)
+    for name, child in module._modules.items():
+        yield from ((prefix + path, value) for path, value in child.named_parameters(f"{prefix}{name}."))
+
+
+def _train_silent(module, mode):
+    _train(module, mode)
+
+
 def _train_top(module, mode):
     module.training = mode
     return module
@@ -846,6 +887,21 @@ module = Implement(
             "every tensor",
             "Every tensor is taken for a parameter. Only one with `requires_grad` is to be trained.",
             _module(is_parameter=lambda value: hasattr(value, "requires_grad")),
+        ),
+        Mistake(
+            "one level deep",
+            "The children's own parameters are listed, their children's are not: ask each child's `named_parameters`.",
+            _module(named=_children_only),
+        ),
+        Mistake(
+            "path written twice",
+            "Two levels deep the beginning of the path comes twice: the child has put it in front already.",
+            _module(named=_path_twice),
+        ),
+        Mistake(
+            "train returns nothing",
+            "`train` returns None; it returns the module, so that `model.eval()` can stand in an expression.",
+            _module(train=_train_silent),
         ),
         Mistake(
             "mode of the top",
@@ -1178,7 +1234,9 @@ sgd = Implement(
 )
 
 
-def _adamw(gradient=None, corrected=None, root=None, decay=None, betas=None, keep=None):
+def _adamw(
+    gradient=None, corrected=None, root=None, decay=None, betas=None, keep=None, new=None, square=None
+):
     """AdamW with one part changed."""
     gradient = gradient or (lambda p, weight_decay: p.grad)
     corrected = corrected or (lambda m, v, b1, b2, t: (m / (1 - b1**t), v / (1 - b2**t)))
@@ -1188,10 +1246,10 @@ def _adamw(gradient=None, corrected=None, root=None, decay=None, betas=None, kee
     def update(p, state, step, lr, weight_decay, eps, **options):
         b1, b2 = options["betas"] if betas is None else betas(*options["betas"])
         g = gradient(p, weight_decay)
-        m = b1 * state.get("m", 0.0) + (1 - b1) * g
-        v = b2 * state.get("v", 0.0) + (1 - b2) * g**2
+        m = b1 * state.get("m", 0.0) + (new(b1) if new else 1 - b1) * g
+        v = b2 * state.get("v", 0.0) + (1 - b2) * (square(g, m) if square else g**2)
         up, down = corrected(m, v, b1, b2, step)
-        state.update(m=up if keep else m, v=down if keep else v)
+        state.update(m=up if keep else m, v=down if keep == "both" else v)
         p.data -= decay(p, lr, weight_decay)
         p.data -= lr * up / root(down, eps)
 
@@ -1294,7 +1352,37 @@ adamw = Implement(
         Mistake(
             "corrected values kept",
             "The corrected m and v were stored for the next step. Correct a copy; the running means stay as they are.",
-            _adamw(keep=True),
+            _adamw(keep="both"),
+        ),
+        Mistake(
+            "corrected m kept",
+            "The corrected m was stored for the next step. Correct a copy; the running mean stays as it is.",
+            _adamw(keep="m"),
+        ),
+        Mistake(
+            "only v corrected",
+            "v is corrected and m is not: m starts at 0 as well. Divide it by 1 - beta1**steps.",
+            _adamw(corrected=lambda m, v, b1, b2, t: (m, v / (1 - b2**t))),
+        ),
+        Mistake(
+            "no decay",
+            "weight_decay is not used: first p shrinks by lr * weight_decay * p.",
+            _adamw(decay=lambda p, lr, wd: 0.0),
+        ),
+        Mistake(
+            "decay grows",
+            "The decay has the wrong sign: it pushes the weights away from 0.",
+            _adamw(decay=lambda p, lr, wd: -lr * wd * p.data),
+        ),
+        Mistake(
+            "gradient added whole",
+            "The gradient goes into m whole, as in SGD. Here it is weighed by 1 - beta1: m is a mean.",
+            _adamw(new=lambda b1: 1.0),
+        ),
+        Mistake(
+            "square of the mean",
+            "v takes the square of m; it is the mean of the squared *gradients*.",
+            _adamw(square=lambda g, m: m**2),
         ),
         Mistake(
             "decay after the step",

@@ -68,9 +68,25 @@ class _WindowsNextOnly(_Windows):
         return super().__getitem__(index)[0], self.series[index + self.width]
 
 
+class _WindowsFromTheStart(_Windows):
+    def __getitem__(self, index):
+        return self.series[index : index + self.width], self.series[index + self.ahead]
+
+
+class _WindowsAllAhead(_Windows):
+    def __getitem__(self, index):
+        end = index + self.width
+        return self.series[index:end], self.series[end : end + self.ahead]
+
+
 class _WindowsApart(_Windows):
     def __getitem__(self, index):
         return super().__getitem__(index * self.width)
+
+
+class _WindowsApartAndCounted(_WindowsApart):
+    def __len__(self):
+        return (len(self.series) - self.ahead) // self.width
 
 
 class _WindowsLengthOfSeries(_Windows):
@@ -90,7 +106,7 @@ class _WindowsLengthOneShort(_Windows):
 
 def _read_windows(Windows, series, width, ahead):
     data = Windows(series, width, ahead)
-    return {"length": len(data), "items": list(itertools.islice(data, 40))}
+    return {"length": len(data), "items": list(itertools.islice(data, len(series)))}
 
 
 dataset = Implement(
@@ -129,6 +145,21 @@ dataset = Implement(
             "windows side by side",
             "The windows do not overlap: item 1 starts at value 1, not after the whole of item 0.",
             _WindowsApart,
+        ),
+        Mistake(
+            "windows side by side, and counted so",
+            "The windows do not overlap: item 1 starts at value 1, so there are nearly as many windows as values.",
+            _WindowsApartAndCounted,
+        ),
+        Mistake(
+            "counted from the start",
+            "The target lies `ahead` steps after the *start* of the window; count from its last value.",
+            _WindowsFromTheStart,
+        ),
+        Mistake(
+            "all values up to the target",
+            "The target is every value after the window, up to the one asked for. That one alone is wanted, shape ().",
+            _WindowsAllAhead,
         ),
         Mistake(
             "length of the series",
@@ -173,6 +204,28 @@ def _batches(n, batch_size, seed, epoch, drop_last=False):
     return list(torch.utils.data.BatchSampler(order, batch_size, drop_last))
 
 
+def _batches_by_split(n, batch_size, seed, epoch, drop_last):
+    found = [rows.tolist() for rows in torch.tensor(_order(n, seed, epoch)).long().split(batch_size)]
+    return [rows for rows in found if len(rows) == batch_size] if drop_last else found
+
+
+def _batches_reseeded(n, batch_size, seed, epoch, drop_last):
+    torch.manual_seed(seed + epoch)
+    return _chunks(torch.randperm(n).tolist(), batch_size, drop_last)
+
+
+def _batches_in_blocks(n, batch_size, seed, epoch, drop_last):
+    blocks = _chunks(list(range(n)), batch_size, drop_last)
+    return [blocks[i] for i in _order(len(blocks), seed, epoch)]
+
+
+def _batches_beside_chance(batches, n, batch_size, seed, epoch, drop_last):
+    """The batches, and whether torch's own chance goes on as if nothing had been drawn."""
+    before = torch.get_rng_state()
+    found = batches(n, batch_size, seed, epoch, drop_last)
+    return {"batches": found, "torch's own chance untouched": torch.equal(before, torch.get_rng_state())}
+
+
 def _batches_minus_one(n, batch_size, seed, epoch, drop_last):
     found = _chunks(_order(n, seed, epoch), batch_size)
     return found[:-1] if drop_last else found
@@ -205,7 +258,8 @@ batches = Implement(
         Case("fewer than one batch", _batch_case(5, 8, 3, 2, True), extreme=True),
         Case("no samples", _batch_case(0, 4, 3, 2, False), extreme=True),
     ],
-    oracle=_batches,
+    use=_batches_beside_chance,
+    oracle=lambda *case: _batches_beside_chance(_batches, *case),
     rules=Rules(forbids=("BatchSampler", "RandomSampler", "DataLoader", "SubsetRandomSampler")),
     delegate=lambda n, batch_size, seed, epoch, drop_last: list(
         torch.utils.data.BatchSampler(_order(n, seed, epoch), batch_size, drop_last)
@@ -227,6 +281,28 @@ batches = Implement(
             lambda n, batch_size, seed, epoch, drop_last: _chunks(
                 torch.randperm(n).tolist(), batch_size, drop_last
             ),
+        ),
+        Mistake(
+            "global chance set back",
+            "`torch.manual_seed` sets everybody's chance back: dropout would draw the same in every epoch. Make a generator.",
+            _batches_reseeded,
+        ),
+        Mistake(
+            "whole blocks",
+            "Neighbors stay together: whole batches change places. Shuffle the samples, then cut.",
+            _batches_in_blocks,
+        ),
+        Mistake(
+            "seed times epoch",
+            "Seed and epoch are multiplied: in epoch 0 all seeds are alike. Add them.",
+            lambda n, batch_size, seed, epoch, drop_last: _chunks(
+                _order(n, seed * epoch, 0), batch_size, drop_last
+            ),
+        ),
+        Mistake(
+            "an empty batch",
+            "With no samples at all there is one empty batch: `split` gives that. No samples, no batches.",
+            _batches_by_split,
         ),
         Mistake(
             "not shuffled",
@@ -273,8 +349,11 @@ def _pad(sequences, value):
 
 
 def _pad_left(sequences, value):
-    flipped, lengths = _pad([s.flip(0) for s in sequences], value)
-    return flipped.flip(1), lengths
+    table, lengths = _pad(sequences, value)
+    table = torch.full_like(table, value)
+    for row, sequence in zip(table, sequences, strict=True):
+        row[-len(sequence) :] = sequence
+    return table, lengths
 
 
 def _pad_float(sequences, value):
@@ -304,6 +383,13 @@ pad = Implement(
                 "value": 7,
             },
         ),
+        Case(
+            "the value occurs in the data",
+            lambda draw: {
+                "sequences": [np.array([4, 0, 2]), np.array([0, 0, 7, 1]), np.array([0])],
+                "value": 0,
+            },
+        ),
         Case("a single sequence", lambda draw: {"sequences": [draw.integers(1, 9, 4)], "value": 0}),
         Case(
             "one of them empty",
@@ -314,7 +400,7 @@ pad = Implement(
     oracle=_pad,
     rules=Rules(
         forbids=(
-            *("pad_sequence", "pad", "constant_pad_nd", "nested_tensor", "as_nested_tensor"),
+            *("pad_sequence", "nested_tensor", "as_nested_tensor"),
             *("to_padded_tensor", "pack_sequence", "pad_packed_sequence", "default_collate"),
         )
     ),
@@ -350,6 +436,32 @@ pad = Implement(
             lambda sequences, value: (
                 _pad(sequences, value)[0],
                 torch.full((len(sequences),), max(map(len, sequences))),
+            ),
+        ),
+        Mistake(
+            "lengths counted in the table",
+            "The lengths count what is not `value` in the table; the value may occur in the data. Ask each sequence.",
+            lambda sequences, value: (
+                _pad(sequences, value)[0],
+                (_pad(sequences, value)[0] != value).sum(1),
+            ),
+        ),
+        Mistake(
+            "lengths first",
+            "The lengths come first; the table comes first, then the lengths.",
+            lambda sequences, value: _pad(sequences, value)[::-1],
+        ),
+        Mistake(
+            "dtype of the value",
+            "The table has the dtype of `value`: make it with `dtype=sequences[0].dtype`.",
+            lambda sequences, value: (_pad(sequences, value)[0].long(), _pad(sequences, value)[1]),
+        ),
+        Mistake(
+            "cut, and measured before",
+            "All sequences are cut to the shortest one; nothing may be lost.",
+            lambda sequences, value: (
+                torch.stack([s[: min(map(len, sequences))] for s in sequences]),
+                _pad(sequences, value)[1],
             ),
         ),
         Mistake(
@@ -422,6 +534,28 @@ class _LoaderEpochAtEnd(_Loader):
         for batch in self.batches():
             yield self.collate([self.dataset[i] for i in batch])
         self.epoch += 1
+
+
+class _LoaderEpochFirst(_Loader):
+    def __iter__(self):
+        self.epoch += 1
+        for batch in self.batches():
+            yield self.collate([self.dataset[i] for i in batch])
+
+
+class _LoaderFloorPlusOne(_Loader):
+    def __len__(self):
+        return len(self.dataset) // self.batch_size + 1
+
+
+class _LoaderDropsLast(_LoaderFloor):
+    def batches(self):
+        return _batches(len(self.dataset), self.batch_size, self.seed, self.epoch, drop_last=True)
+
+
+class _LoaderReturnsList(_Loader):
+    def __iter__(self):
+        return list(super().__iter__())
 
 
 class _LoaderInOrder(_Loader):
@@ -499,6 +633,26 @@ loader = Implement(
             _LoaderEpochAtEnd,
         ),
         Mistake(
+            "starts at epoch 1",
+            "The epoch is counted before the order is drawn, so the first pass has the order of epoch 1. Draw, then count.",
+            _LoaderEpochFirst,
+        ),
+        Mistake(
+            "one too many",
+            "Where the data fill all batches the length is one too many: `//` and then 1 more is not rounding up.",
+            _LoaderFloorPlusOne,
+        ),
+        Mistake(
+            "last batch dropped",
+            "The last, smaller batch is left out of every pass. All samples are wanted here.",
+            _LoaderDropsLast,
+        ),
+        Mistake(
+            "a list from __iter__",
+            "`__iter__` has to return an iterator, and a list is none. Write `yield` for each batch instead of collecting them.",
+            _LoaderReturnsList,
+        ),
+        Mistake(
             "not shuffled",
             "The samples come in the order of the data: take the order from your `batches`.",
             _LoaderInOrder,
@@ -524,6 +678,18 @@ def _split(groups, share, seed, by_group=True, swapped=False, shuffled=True, cou
 
 def _split_global(groups, share, seed):
     return _split(groups, share, int(torch.randint(10**6, ())))
+
+
+def _split_positions(groups, share, seed):
+    count = len(groups.unique())
+    chosen = torch.randperm(count, generator=_generator(seed))[: round(share * count)]
+    held_out = torch.isin(groups, chosen)
+    return torch.where(~held_out)[0], torch.where(held_out)[0]
+
+
+def _split_masks(groups, share, seed):
+    held_out = torch.isin(torch.arange(len(groups)), _split(groups, share, seed)[1])
+    return ~held_out, held_out
 
 
 def _split_group_numbers(groups, share, seed):
@@ -618,7 +784,24 @@ split = Implement(
         Mistake(
             "one group too few",
             "One group too few is held out: `int` cuts off, `round` rounds.",
-            lambda groups, share, seed: _split(groups, share, seed, count=lambda x: math.ceil(x) - 1),
+            lambda groups, share, seed: _split(groups, share, seed, count=int),
+        ),
+        Mistake(
+            "a share of the rows",
+            "The number of held-out groups is a share of the number of *rows*; take `round(share * number of groups)`.",
+            lambda groups, share, seed: _split(
+                groups, share, seed, count=lambda x: round(share * len(groups))
+            ),
+        ),
+        Mistake(
+            "positions for groups",
+            "`randperm` draws positions in the list of groups; index `groups.unique()` with them to get the groups.",
+            _split_positions,
+        ),
+        Mistake(
+            "masks",
+            "These are masks, True and False for each row; the indices of the rows are wanted: `torch.arange(n)[mask]`.",
+            _split_masks,
         ),
     ],
     hints=(
@@ -635,6 +818,27 @@ def _standardize(train, other, dim=0, correction=1, guard=True):
     mean, std = train.mean(dim, keepdim=True), train.std(dim, keepdim=True, correction=correction)
     std = torch.where(std == 0, 1.0, std) if guard else std
     return (train - mean) / std, (other - mean) / std
+
+
+def _standardize_rows(train, other):
+    mean, std = train.mean(1, keepdim=True), train.std(1, keepdim=True)
+    return (train - mean) / std, (other - mean) / std
+
+
+def _standardize_eps(train, other):
+    mean, std = train.mean(0), train.std(0) + 1e-8
+    return (train - mean) / std, (other - mean) / std
+
+
+def _standardize_clamped(train, other):
+    mean, std = train.mean(0), train.std(0).clamp(min=1.0)
+    return (train - mean) / std, (other - mean) / std
+
+
+def _standardize_variance(train, other):
+    mean, variance = train.mean(0), train.var(0)
+    variance = torch.where(variance == 0, 1.0, variance)
+    return (train - mean) / variance, (other - mean) / variance
 
 
 def _standardize_pooled(train, other):
@@ -707,6 +911,26 @@ standardize = Implement(
             "A column that never varies has deviation 0, and 0 / 0 is NaN. Divide by 1 there.",
             lambda train, other: _standardize(train, other, guard=False),
         ),
+        Mistake(
+            "a little added",
+            "A small number added to the deviation blows up a column that never varied: the next row is 100 million deviations off. Divide by 1.",
+            _standardize_eps,
+        ),
+        Mistake(
+            "at least 1",
+            "Every deviation below 1 counts as 1 now. Only a deviation of 0 is to be replaced.",
+            _standardize_clamped,
+        ),
+        Mistake(
+            "divided by the variance",
+            "This divides by the variance; the deviation is its square root, `std`.",
+            _standardize_variance,
+        ),
+        Mistake(
+            "along the rows",
+            "Mean and deviation are taken along each row; each *column* has its own: dim=0.",
+            _standardize_rows,
+        ),
     ],
     hints=(
         "Two numbers per column, learned from `train` alone; then the same arithmetic for both parts.",
@@ -738,6 +962,20 @@ def _flip_by_loop(images, generator):
 def _flip_in_place(images, generator):
     images[:] = _flip(images, generator)
     return images
+
+
+def _check_flip_half(flip):
+    images = torch.arange(480.0).reshape(40, 3, 4)
+    after = flip(images, _generator(0))
+    assert sum(torch.equal(a, b) for a, b in zip(after, images, strict=True)) == 20
+
+
+def _check_flip_one_call(flip):
+    images = torch.arange(480.0).reshape(40, 3, 4)
+    after = flip(images.clone(), _generator(0))
+    same = [torch.equal(a, b) for a, b in zip(after, images, strict=True)]
+    mirrored = [torch.equal(a, b.flip(1)) for a, b in zip(after, images, strict=True)]
+    assert all(a or b for a, b in zip(same, mirrored, strict=True)) and any(same) and any(mirrored)
 
 
 def _flip_all_or_none(images, generator):
@@ -814,7 +1052,7 @@ test_augment = WriteTest(
     mistakes=[
         Mistake(
             "only the shape",
-            "The test looks at the shape only. What must be true of each picture?",
+            "Nothing is asserted that a bug breaks: no assert, or the shape only. What must be true of each picture?",
             _check_flip_shape,
         ),
         Mistake(
@@ -831,6 +1069,16 @@ test_augment = WriteTest(
             "expects every picture mirrored",
             "The test wants every picture mirrored; each one is mirrored with probability ½.",
             _check_flip_every,
+        ),
+        Mistake(
+            "exactly half",
+            "The test wants exactly 20 of 40. A fair coin seldom falls on exactly half: leave room, say 8 to 32.",
+            _check_flip_half,
+        ),
+        Mistake(
+            "one call only",
+            "What one call does to each picture is tested well. Not tested: a second call, the same seed again, and the input left alone.",
+            _check_flip_one_call,
         ),
         Mistake(
             "one pattern written down",
@@ -913,6 +1161,32 @@ r2 = Implement(
             lambda prediction, target: 1 - F.mse_loss(prediction, target) / (target**2).mean(),
         ),
         Mistake(
+            "mean of the predictions",
+            "Below the line stands the distance of the targets from the mean *prediction*; take the mean of the targets.",
+            lambda prediction, target: (
+                1 - F.mse_loss(prediction, target) / ((target - prediction.mean()) ** 2).mean()
+            ),
+        ),
+        Mistake(
+            "spread of the errors",
+            "The mean of the errors is taken off before squaring: predictions that are all 1000 too high would be forgiven.",
+            lambda prediction, target: 1 - (prediction - target).var() / target.var(),
+        ),
+        Mistake(
+            "mean of ratios",
+            "Each error is divided by its own distance from the mean. Two sums first, then one division.",
+            lambda prediction, target: (
+                1 - ((prediction - target) ** 2 / (target - target.mean()) ** 2).mean()
+            ),
+        ),
+        Mistake(
+            "distance of the predictions",
+            "Below the line stand the predictions' distances from the mean; the targets' are wanted.",
+            lambda prediction, target: (
+                1 - F.mse_loss(prediction, target) / ((prediction - target.mean()) ** 2).mean()
+            ),
+        ),
+        Mistake(
             "not squared",
             "These are absolute errors; square them, above and below.",
             lambda prediction, target: (
@@ -936,29 +1210,35 @@ def _regression_net():
     )
 
 
-def _epoch_with(zero=True, train=True, weighted=True, table=False, step_first=False, last=False):
+def _epoch_with(
+    zero="batch", train=True, weighted=True, table=False, step_first=False, last=False, added=False, mode=True
+):
     """One epoch with one thing about it changed."""
 
     def train_epoch(model, loader, optimizer):
         if train:
             model.train()
+        if zero == "epoch":
+            optimizer.zero_grad()
         losses, sizes = [], []
         for x, y in loader:
-            if zero:
+            if zero == "batch":
                 optimizer.zero_grad()
             output = model(x) if table else model(x).squeeze(1)
-            loss = ((output - y) ** 2).mean()
+            loss = ((output - y) ** 2).sum() if added else ((output - y) ** 2).mean()
             if step_first:
                 optimizer.step()
                 loss.backward()
             else:
                 loss.backward()
                 optimizer.step()
-            losses.append(loss.item())
+            losses.append(loss.item() / (len(x) if added else 1))
             sizes.append(len(x) if weighted else 1)
+        model.train(mode and model.training)
         if last:
             return losses[-1]
-        return sum(loss * size for loss, size in zip(losses, sizes, strict=True)) / sum(sizes)
+        total = sum(loss * size for loss, size in zip(losses, sizes, strict=True))
+        return total / (len(loader) if weighted == "divided by batches" else sum(sizes))
 
     return train_epoch
 
@@ -1011,7 +1291,27 @@ epoch = Implement(
         Mistake(
             "no zero_grad",
             "The gradients of earlier batches are still there: `backward` adds to them. `optimizer.zero_grad()` before it.",
-            _epoch_with(zero=False),
+            _epoch_with(zero="never"),
+        ),
+        Mistake(
+            "zero_grad once",
+            "The gradients go away once, before the loop; within it they pile up. `zero_grad` for every batch.",
+            _epoch_with(zero="epoch"),
+        ),
+        Mistake(
+            "losses added up",
+            "The step follows the *sum* of the squared errors of a batch, so larger batches take larger steps. Their mean is wanted.",
+            _epoch_with(added=True),
+        ),
+        Mistake(
+            "divided by the number of batches",
+            "The weights are right; the total over all rows is divided by the number of batches. Divide by the number of rows.",
+            _epoch_with(weighted="divided by batches"),
+        ),
+        Mistake(
+            "left in eval mode",
+            "The weights are right, but the model is put into eval mode at the end. That is the business of whoever evaluates.",
+            _epoch_with(mode=False),
         ),
         Mistake(
             "no train mode",
@@ -1029,8 +1329,8 @@ epoch = Implement(
             _epoch_with(table=True),
         ),
         Mistake(
-            "step before backward",
-            "The step comes before the gradients of this batch are there: backward first, then step.",
+            "weights never move",
+            "The weights never move: `step` is missing, or finds gradients of 0. Order: zero_grad, backward, step.",
             _epoch_with(step_first=True),
         ),
         Mistake(
@@ -1049,21 +1349,24 @@ epoch = Implement(
 )
 
 
-def _predict_with(evaluate=True, restore="before", gradients=False, last=False):
+def _predict_with(evaluate=True, restore="before", gradients=False, last=False, join=None, for_good=False):
     """`predict` with one thing about it changed."""
 
     def predict(model, loader):
         before = model.training
         if evaluate:
             model.eval()
+        if for_good:
+            torch.set_grad_enabled(False)
         with torch.set_grad_enabled(gradients):
             pairs = [(model(x), y) for x, y in loader]
+            pairs = [(output.detach() if gradients == "detached" else output, y) for output, y in pairs]
         if restore == "train":
             model.train()
         elif restore == "before":
             model.train(before)
         outputs, targets = zip(*(pairs[-1:] if last else pairs), strict=True)
-        return torch.cat(outputs), torch.cat(targets)
+        return (join or torch.cat)(outputs), (join or torch.cat)(targets)
 
     return predict
 
@@ -1071,11 +1374,16 @@ def _predict_with(evaluate=True, restore="before", gradients=False, last=False):
 def _predictions(predict, x, y, batch_size, training):
     model = _reproducible(_regression_net)
     model.train(training)
-    outputs, targets = predict(model, _loader(batch_size, x, y))
+    recorded = []
+    model.register_forward_pre_hook(lambda *_: recorded.append(torch.is_grad_enabled()))
+    found = predict(model, _loader(batch_size, x, y))
+    if not (isinstance(found, tuple) and len(found) == 2):
+        raise TypeError("two things are to be returned: outputs, targets")
     return {
-        "outputs": outputs,
-        "targets": targets,
-        "has a graph": outputs.requires_grad,
+        "outputs": found[0],
+        "targets": found[1],
+        "a graph was recorded": any(recorded),
+        "gradients on afterwards": torch.is_grad_enabled(),
         "training mode afterwards": model.training,
     }
 
@@ -1128,8 +1436,18 @@ predict = Implement(
         ),
         Mistake(
             "graph kept",
-            "The outputs carry their graph, with all intermediate results of all batches. `with torch.no_grad():`",
+            "A graph is recorded, with all intermediate results (`detach` comes too late). `with torch.no_grad():` around the model.",
             _predict_with(gradients=True),
+        ),
+        Mistake(
+            "gradients off for good",
+            "`set_grad_enabled(False)` holds for the rest of the program; no model could be trained afterwards. `with torch.no_grad():` ends.",
+            _predict_with(for_good=True),
+        ),
+        Mistake(
+            "stacked",
+            "`torch.stack` makes a new axis and wants batches of one size. `torch.cat` puts them one after the other.",
+            _predict_with(join=lambda parts: torch.stack(parts)),
         ),
         Mistake(
             "last batch only",
@@ -1176,6 +1494,10 @@ def _f1_from_parts(predicted, target):
     hits, said, true = _counts(predicted, target)
     precision, recall = hits / said, hits / true
     return (2 * precision * recall / (precision + recall)).mean()
+
+
+def _f1_counts(predicted, target, formula):
+    return formula((predicted & target).sum(0).double(), (predicted ^ target).sum(0)).mean()
 
 
 def _labels(draw, n, labels, rare=0.3):
@@ -1245,6 +1567,39 @@ f1 = Implement(
             _f1_from_parts,
         ),
         Mistake(
+            "empty labels left out",
+            "Labels that never occur are left out of the mean. Here each of them counts, with an F1 of 0.",
+            lambda predicted, target: _f1(
+                *(part[:, (predicted | target).any(0)] for part in (predicted, target))
+            ),
+        ),
+        Mistake(
+            "empty labels are perfect",
+            "A label that is never said and never true gets 1 here. The page asks for 0.",
+            lambda predicted, target: _f1(predicted, target, empty=1.0),
+        ),
+        Mistake(
+            "a little added",
+            "A small number added below the line changes every F1 a little. Replace the 0 there, and only that: `clamp(min=1)`.",
+            lambda predicted, target: _f1_counts(
+                predicted, target, lambda tp, wrong: 2 * tp / (2 * tp + wrong + 1e-8)
+            ),
+        ),
+        Mistake(
+            "share of the union",
+            "The factor 2 is missing, above and below: this is TP / (TP + FP + FN).",
+            lambda predicted, target: _f1_counts(
+                predicted, target, lambda tp, wrong: tp / (tp + wrong).clamp(min=1)
+            ),
+        ),
+        Mistake(
+            "2 only above",
+            "The factor 2 stands above the line only: a perfect prediction would get 2.",
+            lambda predicted, target: _f1_counts(
+                predicted, target, lambda tp, wrong: 2 * tp / (tp + wrong).clamp(min=1)
+            ),
+        ),
+        Mistake(
             "twice too small",
             "The factor 2 is missing above the line: a perfect prediction should get 1.",
             lambda predicted, target: _f1(predicted, target) / 2,
@@ -1270,24 +1625,30 @@ def _softmax_loss(output, y):
     return F.cross_entropy(output, y / y.sum(1, keepdim=True).clamp(min=1))
 
 
-def _label_loop(loss=None, step="batch", zero=True, train=True):
+def _label_loop(loss=None, step="batch", zero=True, train=True, weighted=True, anew=True, moves=True):
     """The multi-label loop with one thing about it changed."""
 
     def fit_labels(model, loader, optimizer, scheduler, epochs):
         losses = []
+        total, count = 0.0, 0
         for _ in range(epochs):
             if train:
                 model.train()
-            total, count = 0.0, 0
+            if anew:
+                total, count = 0.0, 0
             for x, y in loader:
                 if zero:
                     optimizer.zero_grad()
                 found = (loss or F.binary_cross_entropy_with_logits)(model(x), y)
                 found.backward()
-                optimizer.step()
+                if step == "before":
+                    scheduler.step()
+                if moves:
+                    optimizer.step()
                 if step == "batch":
                     scheduler.step()
-                total, count = total + found.item() * len(x), count + len(x)
+                size = len(x) if weighted else 1
+                total, count = total + found.item() * size, count + size
             if step == "epoch":
                 scheduler.step()
             losses.append(total / count)
@@ -1372,8 +1733,33 @@ multilabel = Implement(
         ),
         Mistake(
             "no train mode",
-            "The model came in eval mode and stayed there, so dropout did nothing. `model.train()` in each epoch.",
+            "The model came in eval mode and stayed there, so dropout did nothing. `model.train()` before the first batch.",
             _label_loop(train=False),
+        ),
+        Mistake(
+            "softmax over the labels",
+            "`F.cross_entropy` lets the labels compete, as if one of them were right. Here each is a yes or no of its own.",
+            _label_loop(loss=lambda output, y: F.cross_entropy(output, y)),
+        ),
+        Mistake(
+            "schedule before the step",
+            "The schedule moves before the optimizer does, so the first learning rate is never used: `optimizer.step()` first.",
+            _label_loop(step="before"),
+        ),
+        Mistake(
+            "mean of means",
+            "The weights are right; the loss is a mean of batch means, which counts the smaller last batch too much. Weight by len(x).",
+            _label_loop(weighted=False),
+        ),
+        Mistake(
+            "total never set back",
+            "The weights are right; from the second epoch on the loss is a mean over all epochs so far. Start the total anew in each.",
+            _label_loop(anew=False),
+        ),
+        Mistake(
+            "weights never move",
+            "The weights never move: `optimizer.step()` is missing.",
+            _label_loop(moves=False),
         ),
     ],
     hints=(
@@ -1439,6 +1825,46 @@ class _CheckpointOneMore(_Checkpoint):
         return super().load(path) + 1
 
 
+class _CheckpointReplaces(_Checkpoint):
+    def save(self, path, epoch):
+        torch.save(
+            {
+                **self.parts,
+                "order": self.generator.get_state(),
+                "chance": torch.get_rng_state(),
+                "epoch": epoch,
+            },
+            path,
+        )
+
+    def load(self, path):
+        state = torch.load(path, weights_only=False)
+        self.parts = {name: state[name] for name in self.parts}
+        self.generator.set_state(state["order"])
+        torch.set_rng_state(state["chance"])
+        return state["epoch"]
+
+
+class _CheckpointObjects(_CheckpointReplaces):
+    def load(self, path):
+        return torch.load(path)["epoch"]
+
+
+class _CheckpointSeeds(_Checkpoint):
+    def save(self, path, epoch):
+        super().save(path, epoch)
+        seeds = {"order": self.generator.initial_seed(), "chance": torch.initial_seed()}
+        torch.save({**torch.load(path), **seeds}, path)
+
+    def load(self, path):
+        state = torch.load(path)
+        for name, part in self.parts.items():
+            part.load_state_dict(state[name])
+        self.generator.manual_seed(state["order"])
+        torch.manual_seed(state["chance"])
+        return state["epoch"]
+
+
 def _resume_run(Checkpoint, x, y, batch_size, stop, epochs):
     """Train `stop` epochs, save, make everything anew with other seeds, load, go on; beside a run in one piece."""
     with tempfile.TemporaryDirectory() as folder:
@@ -1446,8 +1872,14 @@ def _resume_run(Checkpoint, x, y, batch_size, stop, epochs):
         first = _Run(x, y, batch_size, seed=3)
         losses = first.train(stop)
         Checkpoint(*first.parts).save(path, stop)
+        if not os.path.exists(path):
+            raise FileNotFoundError("`save` wrote no file at `path`")
+        first.train(1)
+        Checkpoint(*first.parts).save(os.path.join(folder, "later.pt"), stop + 1)  # not the one to load
         second = _Run(x, y, batch_size, seed=8)
         epoch = Checkpoint(*second.parts).load(path)
+        if type(epoch) is not int:
+            raise TypeError(f"`load` returns how many epochs are done, an int; yours returned {epoch!r}")
     losses += second.train(epochs - epoch)
     whole = _Run(x, y, batch_size, seed=3)
     straight = whole.train(epochs)
@@ -1556,6 +1988,21 @@ resume = Implement(
             "`load` returns how many epochs are done, as `save` was told; yours is one more, so one epoch is skipped.",
             _CheckpointOneMore,
         ),
+        Mistake(
+            "other objects",
+            "The stored objects are put in the place of your own, but the training loop still holds the old ones. `load_state_dict` fills those.",
+            _CheckpointReplaces,
+        ),
+        Mistake(
+            "whole objects saved",
+            "Whole objects were saved; `torch.load` reads tensors, numbers and dicts only, as notebook 03 explains. Save `x.state_dict()`.",
+            _CheckpointObjects,
+        ),
+        Mistake(
+            "seeds for states",
+            "A seed sets chance back to the *beginning* of the run. Save where it has got to: `get_state()`, `get_rng_state()`.",
+            _CheckpointSeeds,
+        ),
     ],
     hints=(
         "Which objects change during training? Model, optimizer, scheduler; and two sources of chance.",
@@ -1646,6 +2093,23 @@ auroc = Implement(
             _auroc_all_pairs,
         ),
         Mistake(
+            "every row against every row",
+            "Every row meets every row. Only a positive against a negative counts: `scores[labels]` against `scores[~labels]`.",
+            lambda scores, labels: (
+                (scores[:, None] > scores).double() + 0.5 * (scores[:, None] == scores).double()
+            ).mean(),
+        ),
+        Mistake(
+            "counted, not averaged",
+            "This is the number of pairs won; divide by the number of pairs.",
+            lambda scores, labels: _auroc(scores, labels) * labels.sum() * (~labels).sum(),
+        ),
+        Mistake(
+            "row against row",
+            "Two rows of unequal length cannot be compared. Make one of them a column, `[:, None]`, and it becomes a table.",
+            lambda scores, labels: (scores[labels] > scores[~labels]).double().mean(),
+        ),
+        Mistake(
             "accuracy at zero",
             "This is the accuracy with a threshold at 0; the point of this number is that it needs no threshold.",
             lambda scores, labels: ((scores > 0) == labels).double().mean(),
@@ -1669,23 +2133,35 @@ auroc = Implement(
 )
 
 
-def _patience_with(better=None, copied=True, reset=True, extra=0):
+def _patience_with(
+    better=None,
+    copied=True,
+    reset=True,
+    extra=0,
+    start=-math.inf,
+    early=False,
+    previous=False,
+    only_if_stopped=False,
+):
     """Early stopping with one thing about it changed."""
 
     def fit_with_patience(model, train_once, validate, patience, most):
-        best, best_weights, waited, scores = -math.inf, None, 0, []
+        best, best_weights, waited, scores = start, copy.deepcopy(model.state_dict()), 0, []
         for _ in range(most):
+            score = validate() if early else None
             train_once()
-            scores.append(validate())
+            scores.append(score if early else validate())
             if (better or (lambda score, best: score > best))(scores[-1], best):
                 best = scores[-1]
                 waited = 0 if reset else waited
                 best_weights = copy.deepcopy(model.state_dict()) if copied else model.state_dict()
             else:
                 waited += 1
+                best = scores[-1] if previous else best
                 if waited >= patience + extra:
                     break
-        model.load_state_dict(best_weights)
+        if not only_if_stopped or waited >= patience:
+            model.load_state_dict(best_weights)
         return scores
 
     return fit_with_patience
@@ -1696,16 +2172,18 @@ def _lower_is_better(score, best):
 
 
 def _scripted(fit_with_patience, scores, patience, most):
-    """Training that adds 1 to a weight per epoch, and a validation that says what the case says."""
+    """Training that adds 1 to a weight per epoch, and a validation that says what the case has for that weight."""
     model = torch.nn.Linear(1, 1, bias=False).double()
     torch.nn.init.zeros_(model.weight)
-    said = iter(scores)
 
     def train_once():
         with torch.no_grad():
             model.weight += 1
 
-    seen = fit_with_patience(model, train_once, lambda: next(said), patience, most)
+    def validate():
+        return [-1.0, *scores, *[0.0] * 99][int(model.weight.item())]
+
+    seen = fit_with_patience(model, train_once, validate, patience, most)
     return {"scores": seen, "weight afterwards": int(model.weight.item())}
 
 
@@ -1727,6 +2205,8 @@ patience = Implement(
         ),
         Case("no end to it", lambda draw: {"scores": [0.1, 0.2, 0.3, 0.4], "patience": 1, "most": 4}),
         Case("a tie is not better", lambda draw: {"scores": [0.4, 0.4, 0.4, 0.6], "patience": 2, "most": 4}),
+        Case("all below zero", lambda draw: {"scores": [-0.9, -0.4, -0.6, -0.5], "patience": 2, "most": 4}),
+        Case("no time to lose patience", lambda draw: {"scores": [0.2, 0.9, 0.5], "patience": 2, "most": 3}),
         Case("patience of one", lambda draw: {"scores": [0.8, 0.3, 0.9], "patience": 1, "most": 3}),
         Case("one epoch", lambda draw: {"scores": [0.3], "patience": 3, "most": 1}, extreme=True),
     ],
@@ -1753,6 +2233,26 @@ patience = Implement(
             "a tie counts as better",
             "A score that only equals the best counts as better: a model that has stopped learning would never stop.",
             _patience_with(better=lambda score, best: score >= best),
+        ),
+        Mistake(
+            "better than 0",
+            "The first best score is 0, and a score may be below that: R² is, at first. Start from -inf.",
+            _patience_with(start=0.0),
+        ),
+        Mistake(
+            "restored only after a stop",
+            "If the epochs run out before patience does, the best weights are not put back. Load them after the loop.",
+            _patience_with(only_if_stopped=True),
+        ),
+        Mistake(
+            "compared with the epoch before",
+            "Each score is compared with the one before it; compare with the best so far.",
+            _patience_with(previous=True),
+        ),
+        Mistake(
+            "validated before training",
+            "`validate` is called before `train_once`: the score and the weights that are kept do not belong together.",
+            _patience_with(early=True),
         ),
         Mistake(
             "lower is better",
@@ -1888,10 +2388,12 @@ seeds = Predict(
 )
 
 
-def _pipeline(training, mean, std, scale=True, flips=None, normalize=True, flip="RandomHorizontalFlip"):
+def _pipeline(
+    training, mean, std, scale=True, flips=None, normalize=True, flip="RandomHorizontalFlip", p=0.5
+):
     compat.torchvision()
     v2 = importlib.import_module("torchvision.transforms.v2")
-    middle = [getattr(v2, flip)(0.5)] if (training if flips is None else flips) else []
+    middle = [getattr(v2, flip)(p)] if (training if flips is None else flips) else []
     last = [v2.Normalize([mean], [std])] if normalize else []
     return v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=scale), *middle, *last])
 
@@ -1957,6 +2459,16 @@ transforms = Implement(
             lambda training, mean, std: _pipeline(training, mean, std, flips=False),
         ),
         Mistake(
+            "the other way round",
+            "Pictures are mirrored in evaluation and not in training: the condition is turned round.",
+            lambda training, mean, std: _pipeline(training, mean, std, flips=not training),
+        ),
+        Mistake(
+            "always mirrored",
+            "Every picture is mirrored in training: the probability is ½.",
+            lambda training, mean, std: _pipeline(training, mean, std, p=1.0),
+        ),
+        Mistake(
             "not normalized",
             "The pixels lie between 0 and 1; `Normalize` is missing.",
             lambda training, mean, std: _pipeline(training, mean, std, normalize=False),
@@ -2006,7 +2518,7 @@ _CLASS_CASES = [
 ]
 
 
-def _train_with(zero="batch", scale=None, rate=1.0, reduction="mean"):
+def _train_with(zero="batch", scale=None, rate=1.0, reduction="mean", reported=None):
     """Gradient descent on cross-entropy with one thing about it changed."""
 
     def train(model, loader, epochs, lr):
@@ -2027,7 +2539,7 @@ def _train_with(zero="batch", scale=None, rate=1.0, reduction="mean"):
                 if zero == "late":
                     optimizer.zero_grad()
                 optimizer.step()
-                losses.append(loss.item())
+                losses.append(loss.item() * (1 if reported is None else reported(x)))
         return losses
 
     return train
@@ -2186,6 +2698,11 @@ def _one_side(x, y, batch_size, seed):
     return _cut(x[torch.randperm(len(x), generator=_generator(seed))], y, batch_size)
 
 
+def _one_order_of_anybody(x, y, batch_size, seed):
+    order = torch.randperm(len(x))
+    return _cut(x[order], y[order], batch_size)
+
+
 def _batches_not_rows(x, y, batch_size, seed):
     batches = _cut(x, y, batch_size)
     return [batches[i] for i in torch.randperm(len(batches), generator=_generator(seed))]
@@ -2236,6 +2753,11 @@ shuffled = Fix(
             _one_side,
         ),
         Mistake(
+            "global chance",
+            "Inputs and labels belong together again, but the order no longer follows from the seed: draw it from `generator`.",
+            _one_order_of_anybody,
+        ),
+        Mistake(
             "whole batches",
             "Whole batches change places, and each holds the same rows in every epoch. Shuffle rows, then cut.",
             _batches_not_rows,
@@ -2282,6 +2804,31 @@ def _copies_in_both(labels, share, times, seed):
 def _copies_of_all(labels, share, times, seed):
     train, validation = _split_first(labels, share, times, seed)
     return train.repeat(times), validation
+
+
+def _copies_once_more(labels, share, times, seed):
+    return _copies_after(labels, share, times + 1, seed)
+
+
+def _copies_of_rare_anywhere(labels, share, times, seed):
+    train, validation = _split_first(labels, share, times, seed)
+    return torch.cat([train, torch.where(labels)[0].repeat(times - 1)]), validation
+
+
+def _copies_of_places(labels, share, times, seed):
+    train, validation = _split_first(labels, share, times, seed)
+    return torch.cat([train, torch.where(labels[train])[0].repeat(times - 1)]), validation
+
+
+def _copies_unshuffled(labels, share, times, seed):
+    rows = torch.arange(len(labels))
+    held_out = round(share * len(rows))
+    return _with_copies(rows[held_out:], labels, times), rows[:held_out]
+
+
+def _copies_swapped(labels, share, times, seed):
+    validation, train = _split_first(labels, share, times, seed)
+    return _with_copies(train, labels, times), validation
 
 
 def _copies_dropped(labels, share, times, seed):
@@ -2365,6 +2912,31 @@ leak = Fix(
             _copies_of_all,
         ),
         Mistake(
+            "one copy too many",
+            "A rare row occurs once more than `times`: it is there already, so add `times - 1` copies.",
+            _copies_once_more,
+        ),
+        Mistake(
+            "rare rows of both parts",
+            "All rare rows are copied into the training part, the held-out ones too: the leak is still there. Copy `train[labels[train]]`.",
+            _copies_of_rare_anywhere,
+        ),
+        Mistake(
+            "places for rows",
+            "`torch.where(labels[train])` gives places *within* `train`; the rows are `train` at those places.",
+            _copies_of_places,
+        ),
+        Mistake(
+            "no longer shuffled",
+            "The leak is closed, but the held-out rows are always the first ones: keep the shuffle, before the split.",
+            _copies_unshuffled,
+        ),
+        Mistake(
+            "parts swapped",
+            "The share is what is held out, and the training part comes first: the two are swapped.",
+            _copies_swapped,
+        ),
+        Mistake(
             "copies removed afterwards",
             "Rows found in both parts were taken out of training afterwards: too much is held out, most of all rare rows. Split first.",
             _copies_dropped,
@@ -2407,6 +2979,16 @@ averaged_twice = Fix(
             "rate raised",
             "The rate was raised to make up for it. The loss is still wrong, and the smaller last batch gets too large a step.",
             _train_with(scale=lambda x, loader: 1 / len(x), rate=lambda loader: float(len(loader[0][0]))),
+        ),
+        Mistake(
+            "only the report",
+            "The reported loss is right now; the gradients still come from the loss divided by len(x). Mend the loss itself.",
+            _train_with(scale=lambda x, loader: 1 / len(x), reported=len),
+        ),
+        Mistake(
+            "only the gradient",
+            "The steps are right now; the reported loss is still divided by len(x).",
+            _train_with(reported=lambda x: 1 / len(x)),
         ),
         Mistake(
             "divided by the number of batches",

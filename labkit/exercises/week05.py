@@ -21,8 +21,9 @@ from labkit.lazy import F, torch
 _CONVOLUTIONS = (
     *("conv1d", "conv2d", "conv3d", "convolution", "Conv1d", "Conv2d", "Conv3d"),
     *("conv_transpose1d", "conv_transpose2d", "ConvTranspose2d", "conv2d_input", "conv2d_weight"),
-    *("unfold", "fold", "Unfold", "Fold", "sliding_window_view", "correlate2d", "convolve2d"),
+    *("correlate2d", "convolve2d"),
 )
+_WINDOWS = ("unfold", "fold", "Unfold", "Fold", "sliding_window_view")
 _DERIVATIVES = ("grad", "vjp", "vjpfunc", "backward", "requires_grad", "jacobian", "jacrev")
 
 
@@ -81,6 +82,13 @@ correlate = Implement(
             "same size",
             "The output is as large as the image, padded with zeros. Only windows that fit are asked for here.",
             lambda image, kernel: F.conv2d(image[None, None], kernel[None, None], padding="same")[0, 0],
+        ),
+        Mistake(
+            "zeros at the end",
+            "The result is as large as the image, with zeros where no window fits. It has H - KH + 1 rows.",
+            lambda image, kernel: F.pad(
+                _correlate(image, kernel), (0, kernel.shape[1] - 1, 0, kernel.shape[0] - 1)
+            ),
         ),
     ],
     hints=(
@@ -159,6 +167,14 @@ def _contiguous_windows(x, kernel, stride, dilation):
     return _view(x, kernel, stride, dilation, (c * h * w, h * w, stride * w, stride, dilation * w, dilation))
 
 
+def _strided(x, kernel, stride, dilation, count=None, offset=None):
+    """The windows by their strides; `count(n, k, stride, dilation)` says how many there are along an axis."""
+    count = count or (lambda n, k, stride, dilation: (n - dilation * (k - 1) - 1) // stride + 1)
+    sides = [count(n, k, stride, dilation) for n, k in zip(x.shape[2:], kernel, strict=True)]
+    steps = [stride * s for s in x.stride()[2:]] + [dilation * s for s in x.stride()[2:]]
+    return torch.as_strided(x, (*x.shape[:2], *sides, *kernel), (*x.stride()[:2], *steps), offset)
+
+
 def _windows_case(make, kernel, stride, dilation):
     return lambda draw: {"x": make(draw), "kernel": kernel, "stride": stride, "dilation": dilation}
 
@@ -180,7 +196,7 @@ windows = Implement(
     oracle=_windows,
     grads=("x",),
     memory="view",
-    rules=Rules(forbids=_CONVOLUTIONS),
+    rules=Rules(forbids=(*_CONVOLUTIONS, *_WINDOWS)),
     mistakes=[
         Mistake(
             "stride ignored",
@@ -232,6 +248,29 @@ windows = Implement(
             _contiguous_windows,
         ),
         Mistake(
+            "offset forgotten",
+            "The view starts at the beginning of the storage; x may start later. Leave the offset out, or pass x.storage_offset().",
+            lambda x, kernel, stride, dilation: _strided(x, kernel, stride, dilation, offset=0),
+        ),
+        Mistake(
+            "too many windows for the dilation",
+            "There are more windows than fit: `output_size` has to be told the dilation as well.",
+            lambda x, kernel, stride, dilation: _strided(
+                x, kernel, stride, dilation, lambda n, k, stride, dilation: (n - k) // stride + 1
+            ),
+        ),
+        Mistake(
+            "dilation as padding",
+            "The fourth argument of `output_size` is the padding, and it got the dilation. Write `dilation=dilation`.",
+            lambda x, kernel, stride, dilation: _strided(
+                x,
+                kernel,
+                stride,
+                dilation,
+                lambda n, k, stride, dilation: (n + 2 * dilation - k) // stride + 1,
+            ),
+        ),
+        Mistake(
             "kernel first",
             "The places inside a window come before the windows: the order asked for is (N, C, OH, OW, KH, KW).",
             lambda x, kernel, stride, dilation: _windows(x, kernel, stride, dilation).permute(
@@ -262,6 +301,18 @@ def _conv2d_padded(pad):
     return lambda x, weight, bias, stride, padding, dilation: _conv2d(
         pad(x, padding), weight, bias, stride, 0, dilation
     )
+
+
+def _by_windows(frame=lambda p: (p, p, p, p), exchanged=False, out="nohw", column=True):
+    """conv2d as the page does it, with one thing changed."""
+
+    def convolved(x, weight, bias, stride, padding, dilation):
+        steps = (dilation, stride) if exchanged else (stride, dilation)
+        views = _strided(F.pad(x, frame(padding)), weight.shape[2:], *steps)
+        value = torch.einsum(f"nchwij,ocij->{out}", views, weight)
+        return value if bias is None else value + (bias[:, None, None] if column else bias)
+
+    return convolved
 
 
 def _no_bias(x, weight, bias, stride, padding, dilation):
@@ -323,6 +374,36 @@ conv2d = Implement(
             "padded on one side",
             "All the padding is at the bottom right: `F.pad` wants left, right, top and bottom, `padding` each.",
             _conv2d_padded(lambda x, p: F.pad(x, (0, 2 * p, 0, 2 * p))),
+        ),
+        Mistake(
+            "not padded",
+            "The image is not padded: `F.pad` first, then the windows.",
+            _by_windows(frame=lambda p: (0, 0)),
+        ),
+        Mistake(
+            "padded left and right only",
+            "Only left and right are padded: `F.pad` takes (left, right, top, bottom).",
+            _by_windows(frame=lambda p: (p, p)),
+        ),
+        Mistake(
+            "dilation not passed on",
+            "The dilation is ignored: hand it to `windows`.",
+            lambda x, weight, bias, stride, padding, dilation: _conv2d(x, weight, bias, stride, padding, 1),
+        ),
+        Mistake(
+            "stride and dilation exchanged",
+            "Stride and dilation have changed places in the call of `windows`: the stride comes first.",
+            _by_windows(exchanged=True),
+        ),
+        Mistake(
+            "filters last",
+            "The filters are the last axis of the result; they are axis 1: (N, O, OH, OW).",
+            _by_windows(out="nhwo", column=False),
+        ),
+        Mistake(
+            "bias along the width",
+            "The bias lines up with the last axis, the width. It belongs to axis 1: `bias[:, None, None]`.",
+            _by_windows(column=False),
         ),
         Mistake(
             "border repeated",
@@ -394,6 +475,10 @@ def _put_over(x, place, part):
     return x
 
 
+def _put_to_the_end(x, place, part):
+    return _put_add(x, tuple(slice(axis.start, None, axis.step) for axis in place), part)
+
+
 def _overwritten(columns, size, kernel, stride, dilation):
     return _scatter(columns, size, kernel, stride, dilation, _put_over)
 
@@ -420,7 +505,7 @@ col2im = Implement(
     ],
     oracle=_fold,
     grads=("columns",),
-    rules=Rules(forbids=_CONVOLUTIONS),
+    rules=Rules(forbids=(*_CONVOLUTIONS, *_WINDOWS)),
     mistakes=[
         Mistake(
             "overwritten",
@@ -444,6 +529,20 @@ col2im = Implement(
             "The elements of the kernel are put next to each other; place (i, j) begins at (i * dilation, j * dilation).",
             lambda columns, size, kernel, stride, dilation: _scatter(
                 columns, size, kernel, stride, dilation, _put_add, gap=1
+            ),
+        ),
+        Mistake(
+            "slice to the end",
+            "The slice runs to the end of the image, past the last window. It ends after OH steps: `top + oh * stride`.",
+            lambda columns, size, kernel, stride, dilation: _scatter(
+                columns, size, kernel, stride, dilation, _put_to_the_end
+            ),
+        ),
+        Mistake(
+            "stride and dilation exchanged",
+            "Stride and dilation have changed places: place i begins at `i * dilation`, and windows lie `stride` apart.",
+            lambda columns, size, kernel, stride, dilation: _scatter(
+                columns, size, kernel, stride, dilation, _put_add, gap=stride, step=dilation
             ),
         ),
         Mistake(
@@ -527,7 +626,7 @@ conv_backward = Implement(
     delegate=lambda x, weight, bias, stride, padding: _conv_and_gradients(
         x, weight, bias, stride, padding, lambda grads, *_: grads
     ),
-    rules=Rules(forbids=(*_CONVOLUTIONS, *_DERIVATIVES)),
+    rules=Rules(forbids=(*_CONVOLUTIONS, *_WINDOWS, *_DERIVATIVES)),
     mistakes=[
         Mistake(
             "batch averaged",
@@ -543,6 +642,36 @@ conv_backward = Implement(
             "bias per place",
             "The gradient of the bias is summed over the images only: it has one number per filter, (O,).",
             _backward_mistake(lambda grads, x, weight, g: (grads[0], grads[1], g.sum(0))),
+        ),
+        Mistake(
+            "both averaged",
+            "The gradients of weight and bias are means. Every image and every place used the same ones: sum.",
+            _backward_mistake(lambda grads, x, weight, g: (grads[0], grads[1] / len(x), g.mean((0, 2, 3)))),
+        ),
+        Mistake(
+            "bias per image",
+            "The gradient of the bias is summed over the places only: sum over the images as well, (O,).",
+            _backward_mistake(lambda grads, x, weight, g: (grads[0], grads[1], g.sum((2, 3)))),
+        ),
+        Mistake(
+            "weight as a matrix",
+            "The gradient of the weight is still a matrix, (O, K). It has the shape of the weight.",
+            _backward_mistake(lambda grads, x, weight, g: (grads[0], grads[1].flatten(1), grads[2])),
+        ),
+        Mistake(
+            "weight first",
+            "The gradients come in another order: of x, then of the weight, then of the bias.",
+            _backward_mistake(lambda grads, x, weight, g: (grads[1], grads[0], grads[2])),
+        ),
+        Mistake(
+            "padding not cut off",
+            "The gradient of x has the size of the padded image: cut out the part that was the image.",
+            _backward_mistake(lambda *arguments: _not_cut(*arguments)),
+        ),
+        Mistake(
+            "cut to minus padding",
+            "`padding:-padding` is an empty slice when padding is 0. End at `padding + x.shape[2]`.",
+            _backward_mistake(lambda *arguments: _cut_to_minus(*arguments)),
         ),
         Mistake(
             "padding cut from one side",
@@ -594,11 +723,23 @@ def _geometry(x, weight, g):
     raise ValueError("no stride and padding give these shapes")
 
 
-def _cut_wrong(grads, x, weight, g):
+def _padded_gradient(x, weight, g):
     stride, padding = _geometry(x, weight, g)
     size = [n + 2 * padding for n in x.shape[2:]]
-    padded = F.fold(weight.flatten(1).T @ g.flatten(2), size, weight.shape[2:], stride=stride)
-    return padded[:, :, : x.shape[2], : x.shape[3]], *grads[1:]
+    return F.fold(weight.flatten(1).T @ g.flatten(2), size, weight.shape[2:], stride=stride), padding
+
+
+def _cut_wrong(grads, x, weight, g):
+    return _padded_gradient(x, weight, g)[0][:, :, : x.shape[2], : x.shape[3]], *grads[1:]
+
+
+def _not_cut(grads, x, weight, g):
+    return _padded_gradient(x, weight, g)[0], *grads[1:]
+
+
+def _cut_to_minus(grads, x, weight, g):
+    padded, padding = _padded_gradient(x, weight, g)
+    return padded[:, :, padding:-padding, padding:-padding], *grads[1:]
 
 
 def _weight_gradient_of_one(x, weight, g):
@@ -635,6 +776,24 @@ def _pool_overwritten(x, size, stride):
         return _overwritten(columns, tuple(x.shape[2:]), (size, size), stride, 1)
 
     return value, backward
+
+
+def _pool_not_permuted(x, size, stride):
+    cells = _windows(x, (size, size), stride, 1).flatten(4)
+    value, winner = cells.max(-1)
+
+    def backward(g):
+        columns = (g[..., None] * _won(cells, winner)).reshape(len(x), -1, g.shape[2] * g.shape[3])
+        return F.fold(columns, x.shape[2:], size, stride=stride)
+
+    return value, backward
+
+
+def _pool_average(x, size, stride):
+    _, backward = _pool(lambda cells, winner, g: (g[..., None] / cells.shape[-1]).expand_as(cells))(
+        x, size, stride
+    )
+    return _windows(x, (size, size), stride, 1).mean((-1, -2)), backward
 
 
 def _pool_min(x, size, stride):
@@ -719,6 +878,21 @@ max_pool = Implement(
             "overlaps overwritten",
             "A pixel that wins in two windows keeps one of its gradients. They add up.",
             _pool_overwritten,
+        ),
+        Mistake(
+            "cells last",
+            "The places of a window are the last axis; `col2im` takes them right after the channels: permute first.",
+            _pool_not_permuted,
+        ),
+        Mistake(
+            "value for gradient",
+            "The winner gets its own value; it should get the gradient g.",
+            _pool(lambda cells, winner, g: cells.amax(-1, keepdim=True) * _won(cells, winner)),
+        ),
+        Mistake(
+            "averaged",
+            "This is average pooling, there and back. The largest value of each window is wanted.",
+            _pool_average,
         ),
         Mistake(
             "average backward",
@@ -814,6 +988,35 @@ grouped = Implement(
             "Every group of filters looks at the first block of channels.",
             lambda x, weight, groups: _groups_of(
                 x, weight, groups, channels=lambda x: [x.chunk(groups, 1)[0]] * groups
+            ),
+        ),
+        Mistake(
+            "everything interleaved",
+            "Channels and filters are taken in steps of G, `g::groups`; groups are blocks of neighbors: `chunk`.",
+            lambda x, weight, groups: torch.cat(
+                [F.conv2d(x[:, g::groups], weight[g::groups]) for g in range(groups)], 1
+            ),
+        ),
+        Mistake(
+            "all filters on every block",
+            "Every block of channels meets all filters; it has filters of its own: chunk the weight too, along axis 0.",
+            lambda x, weight, groups: torch.cat([F.conv2d(part, weight) for part in x.chunk(groups, 1)], 1),
+        ),
+        Mistake(
+            "joined along the batch",
+            "The parts are joined along the batch; their channels belong side by side: axis 1.",
+            lambda x, weight, groups: _groups_of(x, weight, groups, join=lambda parts: torch.cat(parts)),
+        ),
+        Mistake(
+            "stacked",
+            "`torch.stack` makes a new axis; `torch.cat(parts, 1)` puts the channels side by side.",
+            lambda x, weight, groups: _groups_of(x, weight, groups, join=lambda parts: torch.stack(parts, 1)),
+        ),
+        Mistake(
+            "outputs in reverse",
+            "The output channels of the last group come first: join the parts in their order.",
+            lambda x, weight, groups: _groups_of(
+                x, weight, groups, join=lambda parts: torch.cat(parts[::-1], 1)
             ),
         ),
         Mistake(
@@ -913,25 +1116,45 @@ count = Predict(
 
 
 def _normalize(
-    layer, x, axes=(0, 2, 3), correction=0, record=1, old=False, always=False, outside=False, graph=False
+    layer,
+    x,
+    axes=(0, 2, 3),
+    correction=0,
+    record=1,
+    old=False,
+    always=False,
+    outside=False,
+    graph=False,
+    recorded="in training",
+    affine=True,
+    running=False,
+    detached=False,
+    power=0.5,
+    eps=None,
+    momentum=None,
 ):
     """The forward of batch norm, with one thing changed. `record`: the correction of the running variance."""
     mean, var = layer.running_mean, layer.running_var
     if layer.training or always:
         mean, var = x.mean(axes), x.var(axes, correction=correction)
-    if layer.training:
-        weight = 1 - layer.momentum if old else layer.momentum
+        if detached:
+            mean, var = mean.detach(), var.detach()
+    if recorded == "always" or (layer.training and recorded == "in training"):
+        weight = 1 - layer.momentum if old else momentum or layer.momentum
         new_mean, new_var = x.mean((0, 2, 3)), x.var((0, 2, 3), correction=record)
         if not graph:
             new_mean, new_var = new_mean.detach(), new_var.detach()
         layer.running_mean = (1 - weight) * layer.running_mean + weight * new_mean
         layer.running_var = (1 - weight) * layer.running_var + weight * new_var
+    if running:
+        mean, var = layer.running_mean, layer.running_var
     if axes == (0, 2, 3) or not (layer.training or always):
         mean, var = mean[:, None, None], var[:, None, None]
     elif axes == (2, 3):
         mean, var = mean[:, :, None, None], var[:, :, None, None]
-    root = var.sqrt() + layer.eps if outside else (var + layer.eps).sqrt()
-    return (x - mean) / root * layer.weight[:, None, None] + layer.bias[:, None, None]
+    root = var.sqrt() + layer.eps if outside else (var + (eps or layer.eps)) ** power
+    normal = (x - mean) / root
+    return normal * layer.weight[:, None, None] + layer.bias[:, None, None] if affine else normal
 
 
 def _batch_norm(**changes):
@@ -1062,6 +1285,46 @@ batch_norm = Implement(
             _batch_norm(always=True),
         ),
         Mistake(
+            "measured and recorded in evaluation",
+            "Evaluation does all that training does: it measures the batch and moves the running averages. `if self.training:`",
+            _batch_norm(always=True, recorded="always"),
+        ),
+        Mistake(
+            "never recorded",
+            "The running averages never move: in training, update them in place.",
+            _batch_norm(recorded="never"),
+        ),
+        Mistake(
+            "running averages in training",
+            "Training normalizes with the running averages; there the mean and variance of the batch itself are used.",
+            _batch_norm(running=True),
+        ),
+        Mistake(
+            "no scale and shift",
+            "The scale `self.weight` and the shift `self.bias` are missing, one of each per channel.",
+            _batch_norm(affine=False),
+        ),
+        Mistake(
+            "divided by the variance",
+            "This divides by the variance; take the root: sqrt(var + eps).",
+            _batch_norm(power=1.0),
+        ),
+        Mistake(
+            "statistics detached",
+            "The values are right, but the mean and variance of the batch are cut off from the graph. They depend on x; only the record is detached.",
+            _batch_norm(detached=True),
+        ),
+        Mistake(
+            "eps written down",
+            "eps is 1e-5 here whatever the layer was told: use `self.eps`.",
+            _batch_norm(eps=1e-5),
+        ),
+        Mistake(
+            "momentum written down",
+            "The momentum is 0.1 here whatever the layer was told: use `self.momentum`.",
+            _batch_norm(momentum=0.1),
+        ),
+        Mistake(
             "eps outside the root",
             "eps is added to the root; it belongs under it: sqrt(var + eps).",
             _batch_norm(outside=True),
@@ -1082,7 +1345,18 @@ batch_norm = Implement(
 
 
 def _block(
-    channels_in, channels, stride, *, last=True, early=False, shortcut=True, second=False, plain=False
+    channels_in,
+    channels,
+    stride,
+    *,
+    last=True,
+    early=False,
+    shortcut=True,
+    second=False,
+    plain=False,
+    middle=True,
+    needed=lambda channels_in, channels, stride: stride != 1 or channels_in != channels,
+    steps=True,
 ):
     """A residual block of torch's parts, with one thing changed."""
     nn = torch.nn
@@ -1096,12 +1370,14 @@ def _block(
             self.conv2 = nn.Conv2d(channels, channels, 3, strides[1], 1, bias=False)
             self.bn2 = nn.BatchNorm2d(channels)
             self.downsample = None
-            if stride != 1 or channels_in != channels:
-                parts = [nn.Conv2d(channels_in, channels, 1, stride, bias=False), nn.BatchNorm2d(channels)]
+            if needed(channels_in, channels, stride):
+                step = stride if steps else 1
+                parts = [nn.Conv2d(channels_in, channels, 1, step, bias=False), nn.BatchNorm2d(channels)]
                 self.downsample = nn.Sequential(*parts[: 1 if plain else 2])
 
         def forward(self, x):
-            y = self.bn2(self.conv2(self.bn1(self.conv1(x)).relu()))
+            y = self.bn1(self.conv1(x))
+            y = self.bn2(self.conv2(y.relu() if middle else y))
             y = y.relu() if early else y
             added = (x if self.downsample is None else self.downsample(x)) if shortcut else 0
             return (y + added).relu() if last and not early else y + added
@@ -1223,6 +1499,33 @@ block = Implement(
             lambda channels_in, channels, stride: _block(channels_in, channels, stride, plain=True),
         ),
         Mistake(
+            "no ReLU between",
+            "The ReLU between bn1 and conv2 is missing: two convolutions in a row are one.",
+            lambda channels_in, channels, stride: _block(channels_in, channels, stride, middle=False),
+        ),
+        Mistake(
+            "downsampled for a stride only",
+            "With stride 1 and other channels x does not fit either: stride is not 1, *or* the channels change.",
+            lambda channels_in, channels, stride: _block(
+                channels_in, channels, stride, needed=lambda channels_in, channels, stride: stride != 1
+            ),
+        ),
+        Mistake(
+            "downsampled where both change",
+            "There is a `downsample` only where stride and channels both change. One of the two is enough: `or`.",
+            lambda channels_in, channels, stride: _block(
+                channels_in,
+                channels,
+                stride,
+                needed=lambda channels_in, channels, stride: stride != 1 and channels_in != channels,
+            ),
+        ),
+        Mistake(
+            "shortcut without the stride",
+            "The shortcut's 1 by 1 convolution has stride 1, so it stays larger than what it is added to: it takes the stride too.",
+            lambda channels_in, channels, stride: _block(channels_in, channels, stride, steps=False),
+        ),
+        Mistake(
             "always downsampled",
             "Where x fits as it is, it is added as it is: downsample is None for stride 1 and equal channels.",
             lambda channels_in, channels, stride: _always_downsampled(channels_in, channels, stride),
@@ -1248,7 +1551,18 @@ def _always_downsampled(channels_in, channels, stride):
 
 
 def _resnet(
-    channels_in, widths, grid, classes, stem=True, step=2, first=2, pool="avg", soft=False, channel=0
+    channels_in,
+    widths,
+    grid,
+    classes,
+    stem=True,
+    step=2,
+    first=2,
+    pool="avg",
+    soft=False,
+    channel=0,
+    gridless=False,
+    keep=0,
 ):
     """The small ResNet of torch's parts, with one thing changed."""
     nn = torch.nn
@@ -1258,8 +1572,9 @@ def _resnet(
             super().__init__()
             self.conv1 = nn.Conv2d(channels_in, widths[0], 3, first, 1, bias=False)
             self.bn1 = nn.BatchNorm2d(widths[0])
-            self.blocks = nn.Sequential(*[_block(a, b, step) for a, b in itertools.pairwise(widths)])
-            self.fc = nn.Linear(widths[-1] * grid * grid, classes)
+            pairs = enumerate(itertools.pairwise(widths))
+            self.blocks = nn.Sequential(*[_block(a, b, 1 if i < keep else step) for i, (a, b) in pairs])
+            self.fc = nn.Linear(widths[-1] * (1 if gridless else grid * grid), classes)
 
         def forward(self, x):
             x = self.bn1(self.conv1(x))
@@ -1286,6 +1601,9 @@ def _use_resnet(answer, x, state, widths, grid, classes):
     result["9 result"] = model(x)
     for hook in hooks:
         hook.remove()
+    silent = [name for number, name in enumerate(parts, 1) if f"{number} {name}" not in result]
+    if silent:
+        raise RuntimeError(f"`{silent[0]}` is made in __init__, and forward never calls it")
     return result
 
 
@@ -1358,6 +1676,18 @@ resnet = Implement(
             lambda channels_in, widths, grid, classes: _resnet(channels_in, widths, grid, classes, soft=True),
         ),
         Mistake(
+            "fc without the grid",
+            "`fc` takes one number per channel; it gets grid times grid of them: widths[-1] * grid * grid inputs.",
+            lambda channels_in, widths, grid, classes: _resnet(
+                channels_in, widths, grid, classes, gridless=True
+            ),
+        ),
+        Mistake(
+            "first block keeps the size",
+            "The first block has stride 1, as in the large ResNets; here every block has stride 2.",
+            lambda channels_in, widths, grid, classes: _resnet(channels_in, widths, grid, classes, keep=1),
+        ),
+        Mistake(
             "channels last",
             "The features are flattened with the channels last: torch's order is channel, row, column.",
             lambda channels_in, widths, grid, classes: _resnet(channels_in, widths, grid, classes, channel=1),
@@ -1389,9 +1719,17 @@ def _feature_model(x):
 
 def _use_features(answer, x, name):
     model = _feature_model(x)
+    model.train(name == "stem")  # no batch norm lies before it: the features are the same in both modes
+    recorded = []
+    model.register_forward_pre_hook(lambda *_: recorded.append(torch.is_grad_enabled()))
     value = answer(model, name, x)
     left = sum(len(part._forward_hooks) for part in model.modules())
-    return {"features": value, "hooks left": left, "needs a gradient": bool(value.requires_grad)}
+    return {
+        "features": value,
+        "hooks left": left,
+        "a graph was recorded": any(recorded),
+        "training mode afterwards": model.training,
+    }
 
 
 def _features(model, name, x, keep=False, what="output", clone=True, gradient=False):
@@ -1465,8 +1803,13 @@ features = Implement(
         ),
         Mistake(
             "graph kept",
-            "The features carry a graph, which keeps every layer's memory alive: run the model under torch.no_grad().",
+            "A graph is recorded, which keeps every layer's memory alive: run the model under torch.no_grad().",
             lambda model, name, x: _features(model, name, x, gradient=True),
+        ),
+        Mistake(
+            "left in evaluation mode",
+            "The features are right, but the model was put into evaluation mode and left there. It stays as it was.",
+            lambda model, name, x: _features(model.eval(), name, x),
         ),
         Mistake(
             "training mode",
@@ -1497,6 +1840,9 @@ def _use_transfer(answer, width, classes):
     model = _transfer_model(width)
     before = {name: value.clone() for name, value in model.named_parameters()}
     changed = answer(model, classes)
+    if not isinstance(getattr(changed, "fc", None), torch.nn.Module):
+        found = "None" if changed is None else f"a {type(changed).__name__} without `fc`"
+        raise TypeError(f"the model itself is to be returned, with a new `fc`; this is {found}")
     rest = {name: value for name, value in changed.named_parameters() if not name.startswith("fc.")}
     return {
         "the model itself is returned": changed is model,
@@ -1522,6 +1868,12 @@ def _transfer(model, classes, freeze=lambda name: True, after=False):
 def _old_head(model, classes):
     for name, parameter in model.named_parameters():
         parameter.requires_grad = name.startswith("fc.")
+    return model
+
+
+def _head_turned_round(model, classes):
+    model.requires_grad_(False)
+    model.fc = torch.nn.Linear(classes, model.fc.in_features)
     return model
 
 
@@ -1569,6 +1921,11 @@ transfer = Implement(
             lambda model, classes: _transfer(model, classes, freeze=lambda name: name.startswith("body.0")),
         ),
         Mistake(
+            "inputs and outputs exchanged",
+            "The new layer takes `classes` numbers in and gives features out: nn.Linear(inputs, outputs).",
+            _head_turned_round,
+        ),
+        Mistake(
             "old head",
             "The old last layer is still there, with its old classes. Put a new nn.Linear in its place.",
             _old_head,
@@ -1596,13 +1953,13 @@ _MARK = (1, 25)
 def _accept_mark(place):
     if len(place) != 2 or not all(isinstance(i, int) and 0 <= i < 28 for i in place):
         return "a place is (row, column), two whole numbers from 0 to 27."
-    if place == _MARK:
+    if tuple(place) == _MARK:
         return None
     covers = all(abs(given - true) <= 1 for given, true in zip(place, _MARK, strict=True))
     return (
         "the square at that place covers a part of the mark; another covers it whole."
         if covers
-        else (f"covering the square at {place} does not take the bag away.")
+        else f"covering the square at {tuple(place)} does not take the bag away."
     )
 
 
@@ -1612,7 +1969,7 @@ shortcut = Measure(
     minutes=12,
     level=2,
     accept=_accept_mark,
-    answer_type=tuple,
+    answer_type=(tuple, list),
     mistakes=[
         Mistake(
             "column first",
@@ -1823,6 +2180,16 @@ flip = Fix(
             ),
         ),
         Mistake(
+            "label says whether mirrored",
+            "The label now says whether the picture was mirrored; it should say where the toe points. Old labels count.",
+            lambda images, labels, flip: (_flip(images, labels, flip)[0], flip.long()),
+        ),
+        Mistake(
+            "bits turned round",
+            "`~` turns all bits of a whole number round: ~0 is -1. Here the other label is 1 - label.",
+            lambda images, labels, flip: (_flip(images, labels, flip)[0], torch.where(flip, ~labels, labels)),
+        ),
+        Mistake(
             "upside down",
             "The labels are right; the pictures now stand on their heads. Axis 1 is the height, axis 2 the width.",
             lambda images, labels, flip: _flip(images, labels, flip, axis=1),
@@ -1931,7 +2298,7 @@ test_conv = WriteTest(
     mistakes=[
         Mistake(
             "only the shape",
-            "The test looks at the shape only, and every bug here has the right shape. Compare values.",
+            "The test looks at the shape only, or asserts nothing; every bug here has the right shape. Compare values.",
             lambda conv2d: _try(conv2d, stride=2, padding=1, shape_only=True),
         ),
         Mistake(
@@ -1943,6 +2310,11 @@ test_conv = WriteTest(
             "no stride, no padding",
             "Stride 1 and padding 0 are tested well. Whatever goes wrong with a stride or with padding stays unseen.",
             lambda conv2d: _try(conv2d, filters=2),
+        ),
+        Mistake(
+            "plain, and never as many filters as channels",
+            "Only stride 1 and padding 0 are tried, and never as many filters as channels. What needs those stays unseen.",
+            lambda conv2d: _try(conv2d),
         ),
         Mistake(
             "one channel",

@@ -227,7 +227,14 @@ def _advice(given: Any, expected: Any, engine: Engine) -> tuple[str, ...]:
         return ()
     if isinstance(expected, Leaf):
         return (_MAKES["torch" if engine == "python" else engine],) if expected.is_array else ()
-    return (f"Wrap it: `{expected[0]}(...)`.",) if expected[0] not in ("dict", kind) else ()
+    if expected[0] in ("dict", kind):
+        return ()
+    if isinstance(given, Leaf) and given.is_array:
+        if expected[0] == "list":  # `list(x)` would take it apart into tensors
+            return ("`.tolist()` makes a list of it.",)
+        if given.value.shape != (expected[1],):
+            return (f"{expected[1]} things are to be returned: `return a, b{', ...' * (expected[1] > 2)}`.",)
+    return (f"Wrap it: `{expected[0]}(...)`.",)
 
 
 def _container_words(place: str, given: Any, expected: Any) -> str:
@@ -302,7 +309,8 @@ def _compare_plain(place: str, given: Any, expected: Any, terms: int) -> Differe
     mine, truth = given.value, expected.value
     if _equal_plain(mine, truth, terms):
         return None
-    return Difference("values", f"{place} is wrong.", (f"Yours {mine!r}, wanted {truth!r}.",))
+    left, right = _pair(mine, truth) if type(mine) is type(truth) is float else (repr(mine), repr(truth))
+    return Difference("values", f"{place} is wrong.", (f"Yours {left}, wanted {right}.",))
 
 
 def _equal_plain(mine: Any, truth: Any, terms: int) -> bool:
@@ -318,7 +326,7 @@ def _equal_plain(mine: Any, truth: Any, terms: int) -> bool:
 
 def _pair(mine: Any, truth: Any) -> tuple[str, str]:
     """Two numbers in as few digits as tell them apart."""
-    if not isinstance(truth, np.floating):
+    if not isinstance(truth, np.floating | float):
         return str(mine), str(truth)
     for digits in (6, 9, 17):
         left, right = f"{mine:.{digits}g}", f"{truth:.{digits}g}"

@@ -11,8 +11,8 @@ import numpy as np
 
 from labkit.exercises.declare import Fix, Measure, Predict, WriteTest
 from labkit.grade.compare import leaf
-from labkit.grade.ladder import judge_implement, terms_of, trial
-from labkit.grade.run import is_stub, quiet, seed_everything, where_it_failed
+from labkit.grade.ladder import judge_implement, trial
+from labkit.grade.run import is_stub, quiet, seed_everything, usual_torch, where_it_failed
 from labkit.grade.verdict import Verdict, hint_line, is_blank, not_started, wrapped
 
 # fix
@@ -25,9 +25,8 @@ def judge_fix(exercise: Fix, answer: Any, fault: Any = None) -> Verdict:
     if mended.status == "not started":
         return mended
     if not mended.passed:
-        terms = [terms_of(exercise, case) for case in exercise.cases]
         with quiet():
-            untouched = trial(exercise, answer).same(trial(exercise, exercise.broken), terms)
+            untouched = trial(exercise, answer).same(trial(exercise, exercise.broken), exercise)
         if not untouched:
             return mended
         if named is None:
@@ -252,7 +251,8 @@ def _test_results(exercise: WriteTest, test: Any) -> list[BaseException | None]:
     for implementation in [*exercise.good, *(code for _, code in exercise.bugs.values())]:
         seed_everything()
         try:
-            test(implementation)
+            with usual_torch():
+                test(implementation)
             results.append(None)
         except KeyboardInterrupt:
             raise

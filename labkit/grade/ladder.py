@@ -44,16 +44,22 @@ class Trial:
     outcomes: list[Outcome]
     grads: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def same(self, other: Trial, terms: list[int]) -> bool:
-        """Whether two answers did the same thing on every case."""
+    def same(self, other: Trial, exercise: Implement) -> bool:
+        """Whether two answers did the same thing on every case. View or copy counts where it is judged."""
+        terms = [terms_of(exercise, case) for case in exercise.cases]
         pairs = zip(self.outcomes, other.outcomes, terms, strict=True)
-        return all(_same_outcome(a, b, n) for a, b, n in pairs) and same(self.grads, other.grads, max(terms))
+        views = exercise.memory != "any"
+        return all(_same_outcome(a, b, n, views) for a, b, n in pairs) and same(
+            self.grads, other.grads, max(terms)
+        )
 
 
-def _same_outcome(a: Outcome, b: Outcome, terms: int) -> bool:
+def _same_outcome(a: Outcome, b: Outcome, terms: int, views: bool) -> bool:
     if a.error is not None or b.error is not None:
         return type(a.error) is type(b.error)
-    return same(a.value, b.value, terms) and a.changed == b.changed and bool(a.shares) == bool(b.shares)
+    if views and bool(a.shares) != bool(b.shares):
+        return False
+    return same(a.value, b.value, terms) and a.changed == b.changed
 
 
 def trial(exercise: Implement, answer: Any) -> Trial:
@@ -266,7 +272,9 @@ def _gradient(exercise: Implement, case: Case, name: str, mine: Any, truth: Any)
     if difference is None:
         return None
     words = difference.headline.replace("the output", f"the gradient of `{name}`")
-    return Problem("gradients", f"the values are right; {words}", difference.lines, case, difference)
+    if difference.status != "shape":  # two shapes fill the line
+        words = f"the values are right; {words}"
+    return Problem("gradients", words, difference.lines, case, difference)
 
 
 def _memory(exercise: Implement, judged: Judged) -> Problem | None:
@@ -310,12 +318,11 @@ def recognize(exercise: Implement, attempt: Trial) -> Mistake | None:
 
     Where every case raised, the words of the errors have to agree as well as their kind.
     """
-    terms = [terms_of(exercise, case) for case in exercise.cases]
     for mistake in exercise.mistakes:
         with quiet():
             other = trial(exercise, mistake.wrong)
         pairs = zip(attempt.outcomes, other.outcomes, strict=True)
-        if attempt.same(other, terms) and (
+        if attempt.same(other, exercise) and (
             any(outcome.error is None for outcome in attempt.outcomes)
             or all(_said(a.error) == _said(b.error) is not None for a, b in pairs)
         ):

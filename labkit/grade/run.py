@@ -81,6 +81,24 @@ def _convert(value: Any, engine: str) -> Any:
     return torch.from_numpy(storage).as_strided(value.shape, steps, 1)
 
 
+@contextmanager
+def usual_torch() -> Iterator[None]:
+    """Gradients on and float32 as default inside; what code inside leaves switched is put back afterwards."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    before = torch.is_grad_enabled(), torch.get_default_dtype()
+    torch.set_grad_enabled(True)
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_grad_enabled(before[0])
+        torch.set_default_dtype(before[1])
+
+
+@usual_torch()
 def expected(exercise: Implement, case: Case) -> Any:
     """The oracle's value for a case, from torch tensors."""
     engine = "python" if exercise.engine == "python" else "torch"
@@ -88,6 +106,7 @@ def expected(exercise: Implement, case: Case) -> Any:
     return exercise.oracle(*to_engine(case.inputs(exercise.id, exercise.dtype), engine).values())
 
 
+@usual_torch()
 def run(exercise: Implement, answer: Any, case: Case) -> Outcome:
     """Call the answer on fresh inputs; note its value, what it changed, and which operations it used.
 
@@ -198,6 +217,7 @@ def _shares_memory(output: Any, given: Any) -> bool:
 # gradients
 
 
+@usual_torch()
 def gradients(exercise: Implement, answer: Any, case: Case, engine: str | None = None) -> dict[str, Any]:
     """Gradients of a fixed random projection of the output, by input name. None: no gradient arrived."""
     engine = engine or exercise.engine

@@ -132,8 +132,8 @@ def wrapped(text: str, most: int = 2) -> tuple[str, ...]:
 
 
 def _short(text: str, most: int = LONGEST - 2) -> str:
-    """One line of at most `most` characters, without addresses of objects."""
-    line = " ".join(re.sub(r" at 0x[0-9a-fA-F]+", "", text[:10_000]).split())
+    """One line of at most `most` characters, without addresses of objects or colors of a terminal."""
+    line = " ".join(re.sub(r" at 0x[0-9a-fA-F]+|\x1b\[[0-9;]*m", "", text[:10_000]).split())
     return line if len(line) <= most else line[: most - 3] + "..."
 
 

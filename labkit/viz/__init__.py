@@ -8,6 +8,8 @@ from labkit.viz.arrays import compare as compare
 from labkit.viz.arrays import image_grid as image_grid
 from labkit.viz.convolution import convolution as convolution
 from labkit.viz.convolution import convolution_explorer as convolution_explorer
+from labkit.viz.descent import descent as descent
+from labkit.viz.descent import learning_rate_explorer as learning_rate_explorer
 from labkit.viz.explore import broadcast_explorer as broadcast_explorer
 from labkit.viz.explore import strides_explorer as strides_explorer
 from labkit.viz.figure import Figure as Figure

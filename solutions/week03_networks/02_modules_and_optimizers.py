@@ -221,6 +221,16 @@ class SGD(Optimizer):
 
 # %% id=w03b-sgd-check role=check ex=w03.sgd
 check("w03.sgd", SGD)
+# %% [markdown] id=w03b-explorer-md
+# What do the two numbers do? Two weights, one loss, and your update. The valley is 25 times as steep across as along. Move the sliders, and find
+# out three things: the rate from which on it no longer comes down at all; what momentum does to the zigzag; and, in *two basins*, how to reach the
+# deeper one.
+# %% id=w03b-explorer
+viz.learning_rate_explorer()
+# %% [markdown] id=w03b-explorer-after
+# Across the valley the gradient is 25 · w, so a step takes w to (1 − 25 lr) · w. Below lr = 2/25 that factor lies between −1 and 1 and the zigzag
+# dies away; above it every step ends higher up the other wall. Along the floor the factor is 1 − lr: the steep direction sets the limit, the flat one
+# has to live with it. Momentum lifts the limit to 2 (1 + momentum) / 25, and speeds up the floor far more than that.
 
 
 # %% [markdown] id=w03b-adam-md

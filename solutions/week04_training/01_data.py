@@ -111,8 +111,9 @@ viz.curves(
 # find a fault in a run that never happens twice.
 #
 # `torch.Generator().manual_seed(s)` makes a source of chance of your own; `torch.randperm(n, generator=g)` draws an order
-# from it. Use the seed `seed + epoch`. Then cut the order into batches. The last one may be smaller; with `drop_last` it is
-# left out.
+# from it. Use the seed `seed + epoch`. (`torch.manual_seed` would set everybody's chance back, that of dropout too.) Then
+# cut the order into lists of numbers, the batches. The last one may be smaller; with `drop_last` it is left out. No
+# samples, no batches.
 #
 # ```
 # n = 10, batch_size = 4, order 9 0 7 3 1 8 4 6 5 2   ->   [9, 0, 7, 3], [1, 8, 4, 6], [5, 2]
@@ -138,8 +139,8 @@ for epoch in (0, 1, 0):
 # ## Exercise 3 · Collate: sequences of unequal length (8 minutes)
 #
 # Turning a list of samples into one tensor is called *collating*. If all samples have the same shape, `torch.stack` does
-# it. Words have different lengths, and a tensor has none: fill the shorter rows up with a value that stands for "nothing
-# here", and say how long each row really is.
+# it. Words differ in length; the rows of a tensor cannot. So fill the shorter ones up with a value that stands for "nothing
+# here", and say how long each sequence was. Ask the sequences for that, not the table: the value may occur in the data.
 #
 # ```
 # [3, 8], [5, 1, 4]   value 0   ->   [[3, 8, 0],    lengths [2, 3]

@@ -23,7 +23,9 @@ from tqdm import tqdm
 from labkit import check, datasets, viz
 
 Batches = Iterable[tuple[torch.Tensor, torch.Tensor]]
-torch.set_num_threads(1)  # small models: more threads would cost more than they bring
+# One thread: for models this small more of them cost more than they bring, and with one the sums come out
+# the same however many cores a machine has.
+torch.set_num_threads(1)
 
 # %% [markdown] id=w04b-surprise
 # ## A surprise first
@@ -147,7 +149,7 @@ for _ in tqdm(range(12), desc="regression"):
 viz.curves(
     {"training loss": losses, "validation R²": scores["regression: R²"]},
     xlabel="epoch",
-    ylabel="",
+    ylabel="loss, and R²",
     title="penguins",
 )
 
@@ -279,7 +281,7 @@ check("w04.f1", f1)
 # `optimizer.step()`. This one was made to be stepped once per *batch*. Nobody can see that from the object; if it is
 # stepped once per epoch, the learning rate hardly moves.
 #
-# Training mode in each epoch, because somebody may have evaluated in between. Return the mean loss per row of each epoch.
+# Training mode first, because somebody may have evaluated before. Return the mean loss per row of each epoch.
 # %% id=w04b-multilabel role=exercise ex=w04.multilabel
 def fit_labels(
     model: nn.Module, loader: Batches, optimizer: Optimizer, scheduler: LRScheduler, epochs: int
@@ -508,7 +510,8 @@ check("w04.auroc", auroc)
 # `model.state_dict()` holds the weights themselves. They go on changing; `copy.deepcopy(model.state_dict())` keeps them.
 #
 # The loop gets two functions: `train_once()` trains for one epoch, `validate()` returns the score, higher is better. At
-# most `most` epochs. Return all scores.
+# most `most` epochs. The best weights go back however the loop ends, and a score may be below 0, as R² is at first. Return
+# all scores.
 #
 # ```
 # patience 2, scores 0.5, 0.7, 0.6, 0.65: stop after four epochs, weights of the second.  A tie is not better.

@@ -5,7 +5,6 @@
 # transforms, checkpoint files and what they may contain, logs that other programs can draw. And you will know which runs
 # can be repeated exactly, and which cannot.
 # %% id=w04c-setup role=setup
-import csv
 import multiprocessing
 import sys
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
@@ -175,6 +175,9 @@ check("w04.transforms", pipeline)
 # Where does a transform go? Into the dataset: `__getitem__` applies it, so workers do the work, and every epoch draws anew.
 # Below, one shoe eight times, through a stronger pipeline. Look at such a picture before every long run: is each of these
 # still a shoe for you?
+#
+# (torchvision also fetches data. The course ships a fifth of Fashion-MNIST; `datasets.fashion_mnist("train", full=True)` downloads all
+# 60,000 through `torchvision.datasets.FashionMNIST`, once, and returns them in the same form.)
 # %% id=w04c-transforms-fig
 shoe = (datasets.fashion_mnist("test").images[0] * 255).astype("uint8")
 strong = v2.Compose(
@@ -212,32 +215,46 @@ with TemporaryDirectory() as folder:
 #
 # ## Logs
 #
-# Long runs are watched while they run. *TensorBoard* is a web page that draws logged numbers; torch can write its files if
-# the package `tensorboard` is installed. It is not part of this course's set-up, so this is for reading:
+# Long runs are watched while they run. *TensorBoard* is a web page that draws what a run has logged so far; torch writes its
+# files with a
+# [`SummaryWriter`](https://docs.pytorch.org/docs/2.13/tensorboard.html). One folder per run, and the page lays runs over each other:
 #
-# ```python
-# from torch.utils.tensorboard import SummaryWriter
+# | call | what it logs |
+# |---|---|
+# | `writer.add_scalar("loss/train", loss, step)` | one number per step or epoch; what stands before the `/` groups the charts |
+# | `writer.add_histogram("first/weight", weight, step)` | how the values of a tensor are spread |
+# | `writer.add_image("batch/0", image, step)` | a picture (channels, height, width): look at the data *as the model gets them* |
 #
-# writer = SummaryWriter("runs/lr-0.01")
-# writer.add_scalar("loss/train", loss, step)         # per step or per epoch
-# writer.add_histogram("layer1/weight", weight, step)
-# writer.close()                                      # then: tensorboard --logdir runs
-# ```
-#
-# Most of its use you can have with the standard library: one line of text per epoch, in a file that every program can read,
-# also after a crash.
+# Below, two runs on the digits with two learning rates. The files are then read back, as the page does it.
 # %% id=w04c-log
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch.utils.tensorboard import SummaryWriter
+
+digits = datasets.digits()
+x, y = torch.from_numpy(digits.images).double().flatten(1), torch.from_numpy(digits.labels)
+read = {}
 with TemporaryDirectory() as folder:
-    log = Path(folder) / "run.csv"
-    with log.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["epoch", "loss"])
-        for epoch in range(20):
-            writer.writerow([epoch, 2 * 0.8**epoch])
-            file.flush()  # whoever reads now sees this epoch
-    with log.open(newline="") as file:
-        read = list(csv.DictReader(file))
-viz.curves([float(row["loss"]) for row in read], xlabel="epoch", title="read back from the file")
+    for rate in (0.1, 2.0):
+        torch.manual_seed(0)
+        model = nn.Linear(64, 10).double()
+        optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+        with SummaryWriter(Path(folder) / f"rate {rate}") as writer:  # `with` closes the file
+            for step in range(40):
+                loss = F.cross_entropy(model(x), y)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                writer.add_scalar("loss/train", loss.item(), step)
+    for run in sorted(Path(folder).iterdir()):
+        events = EventAccumulator(str(run)).Reload()
+        read[run.name] = [event.value for event in events.Scalars("loss/train")]
+viz.curves(read, title="read back from two runs")
+# %% [markdown] id=w04c-log-after
+# For a run of your own write to a folder that stays, `SummaryWriter("runs/first try")`. Then, in a terminal in the course folder, `.venv/bin/tensorboard
+# --logdir` and the path of that folder; it prints the address of the page. In a notebook, `%load_ext tensorboard` and `%tensorboard --logdir runs` show it
+# below the cell.
+#
+# No TensorBoard at hand? One line of text per epoch, appended to a file and flushed, does most of it: every program can read it, also after a crash.
 # %% [markdown] id=w04c-repeat-md
 # ## Can a run be repeated?
 #
@@ -271,7 +288,7 @@ print("(0.1 + 0.2) + 0.3 == 0.1 + (0.2 + 0.3):", (0.1 + 0.2) + 0.3 == 0.1 + (0.2
 # - Workers change the time, not the order; what samples draw *inside* themselves does depend on them.
 # - Two pipelines: chance in training, none in evaluation; statistics of the training part in both.
 # - Files hold state dicts. Whole models are pickles, and torch refuses to read them without being asked twice.
-# - A log is a line per epoch, written when the epoch ends.
+# - A log is written while the run goes on: one folder per run, one number per step, drawn by TensorBoard.
 #
 # The question people ask next: *which seed should I take?* Any, and then a few others. A result that holds for one seed
 # only is an anecdote.

@@ -13,7 +13,9 @@ from torch import nn
 
 from labkit import check, datasets, viz
 
-torch.set_num_threads(1)  # small models: more threads would cost more than they bring
+# One thread: for models this small more of them cost more than they bring, and with one the sums come out
+# the same however many cores a machine has.
+torch.set_num_threads(1)
 Loader = list[tuple[torch.Tensor, torch.Tensor]]
 
 # %% [markdown] id=w04d-order-md

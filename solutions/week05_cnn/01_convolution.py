@@ -118,7 +118,7 @@ check("w05.sizes", prediction, sure=sure)
 # - To the right, the same with `x.stride(3)`. Image and channel keep their strides.
 #
 # Use `torch.as_strided(x, shape, strides)`. Nothing is copied: the nine-fold larger tensor is the same storage. `output_size` is the formula from
-# above.
+# above; name what you pass to it, `dilation=dilation`, since its fourth argument is the padding.
 # %% id=w05a-windows role=exercise ex=w05.windows
 def output_size(n: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> int:
     """How many windows fit along one axis."""
@@ -415,7 +415,9 @@ image = torch.randn(2, 3, 9, 8, generator=torch.Generator().manual_seed(0), dtyp
 columns = im2col(image, (3, 2), stride=2, dilation=2)
 theirs = F.unfold(image, (3, 2), stride=2, dilation=2)
 print("im2col equals F.unfold:", torch.equal(columns, theirs), tuple(columns.shape))
-print("numbers in the picture:", image.numel(), "| in the columns:", columns.numel())
+print(
+    "numbers in the picture:", image.numel(), "| in the columns at stride 1:", im2col(image, (3, 2)).numel()
+)
 # %% [markdown] id=w05a-built
 # ## What you built
 #

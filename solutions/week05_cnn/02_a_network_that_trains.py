@@ -15,7 +15,9 @@ from tqdm import tqdm
 import labkit
 from labkit import check, compat, datasets, viz
 
-torch.set_num_threads(1)  # small models: more threads would cost more than they bring
+# One thread: for models this small more of them cost more than they bring, and with one the sums come out
+# the same however many cores a machine has.
+torch.set_num_threads(1)
 
 # %% [markdown] id=w05b-surprise
 # ## A surprise first

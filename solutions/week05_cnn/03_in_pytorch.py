@@ -11,7 +11,9 @@ from torch import nn
 from labkit import check, compat, datasets, viz
 
 torchvision = compat.torchvision()
-torch.set_num_threads(1)  # small models: more threads would cost more than they bring
+# One thread: for models this small more of them cost more than they bring, and with one the sums come out
+# the same however many cores a machine has.
+torch.set_num_threads(1)
 
 # %% [markdown] id=w05c-surprise
 # ## A surprise first
@@ -84,7 +86,7 @@ print("the format goes through:", convolved.is_contiguous(memory_format=torch.ch
 #
 # - No gradient is needed: run the model under `torch.no_grad()`.
 # - Keep a `clone` of the output: a ReLU that works in place would overwrite it right after your hook has seen it.
-# - Leave nothing behind. A hook that stays is called for ever.
+# - Leave nothing behind, neither a hook, which would be called for ever, nor another mode than the model had.
 # %% id=w05c-features role=exercise ex=w05.features
 def features(model: nn.Module, name: str, x: torch.Tensor) -> torch.Tensor:
     """The output of the part called `name` when the model runs on x, without gradient; the model stays as it was."""

@@ -15,7 +15,9 @@ from torch import nn
 
 from labkit import check, datasets, viz
 
-torch.set_num_threads(1)  # small models: more threads would cost more than they bring
+# One thread: for models this small more of them cost more than they bring, and with one the sums come out
+# the same however many cores a machine has.
+torch.set_num_threads(1)
 
 # %% [markdown] id=w05d-clothes-md
 # Ten kinds of clothes, one picture of each. Where would *you* look to tell a shirt from a coat, and a bag from all the rest? Decide; at the end of exercise 1 you will know where

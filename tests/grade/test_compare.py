@@ -204,6 +204,8 @@ def test_long_sequences_are_not_shown_whole():
         ([1, 2], (1, 2), "python", "Wrap it: `tuple(...)`."),
         ((i for i in (1, 2)), (1, 2), "python", "Wrap it: `tuple(...)`."),
         (np.array([1, 2]), (1, 2), "python", "Wrap it: `tuple(...)`."),
+        (torch.zeros(3, 4), (torch.zeros(3, 4), torch.zeros(3)), "torch", "2 things are to be returned"),
+        (torch.arange(4), [0, 1, 2, 3], "torch", "`.tolist()` makes a list of it."),
         ((1, 2), [1, 2], "python", "Wrap it: `list(...)`."),
         (np.zeros(2, np.float32), torch.zeros(2), "torch", "`torch.as_tensor(...)`, or work with tensors"),
         ([0.0, 0.0], torch.zeros(2), "torch", "`torch.as_tensor(...)`"),

@@ -136,6 +136,12 @@ def test_a_mistake_is_recognized_in_another_spelling():
     assert verdict(answer).mistake == "sum"
 
 
+def test_view_or_copy_does_not_hide_a_mistake_where_both_are_right():
+    wrong = Mistake("half", "Only half of it.", lambda x, dim: x[:, :1].clone())
+    changes = dict(memory="any", mistakes=[wrong], cases=CASES[:2], oracle=lambda x, dim: x, grads=())
+    assert verdict(lambda x, dim: x[:, :1], **changes).mistake == "half"
+
+
 def test_a_mistake_that_differs_in_one_case_is_not_claimed():
     def answer(x, dim):
         wrong = checked(x, dim) - x.sum(dim, keepdim=True)
@@ -224,6 +230,32 @@ def nested():
 @pytest.mark.parametrize("value", [nested(), torch.zeros(3, 4, device="meta"), iter([1]), {"a": 1}, object()])
 def test_outputs_that_make_no_sense(value):
     assert verdict(lambda x, dim: value).status in ("error", "type")
+
+
+@pytest.mark.parametrize(
+    "switch", [lambda: torch.set_grad_enabled(False), lambda: torch.set_default_dtype(torch.float64)]
+)
+def test_what_an_answer_leaves_switched_is_put_back(switch):
+    def answer(x, dim):
+        switch()
+        return center(x, dim)
+
+    verdict(answer)
+    assert torch.is_grad_enabled() and torch.get_default_dtype() is torch.float32
+    assert verdict(center).passed
+
+
+def test_a_notebook_that_switched_gradients_off_is_judged_as_usual():
+    with torch.no_grad():
+        assert verdict(center).passed
+        assert not torch.is_grad_enabled()
+
+
+def test_a_gradient_of_the_wrong_shape_is_shown_whole():
+    found = verdict(lambda x, dim: (center(x, dim), lambda g: g[..., :1]), vjp=True, cases=CASES[:2])
+    assert (
+        found.headline == "for case `rows`, the gradient of `x` has shape (3, 1); torch's has shape (3, 4)."
+    )
 
 
 def test_a_long_error_is_shown_in_two_lines():

@@ -27,6 +27,10 @@ def test_addresses_of_objects_are_left_out():
     assert " at 0x" not in wrong(f"{object()!r}", [f"{object()!r}"]).text()
 
 
+def test_colors_of_a_terminal_are_left_out():
+    assert wrong("a \x1b[1mbold\x1b[0m word").headline == "a bold word"
+
+
 def test_a_record_survives_json():
     verdict = Verdict("w00.x", "shape", "h", ("a", "b"), mistake="m", case="c")
     assert Verdict.from_record(json.loads(json.dumps(verdict.record()))) == verdict
