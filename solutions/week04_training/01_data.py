@@ -177,8 +177,8 @@ for name, row, length in zip(finnish, table.tolist(), lengths.tolist(), strict=T
 # Now put the three together. A *loader* is something one can write `for batch in loader` with, again and again, and each
 # time it is the next epoch. Python calls `__iter__` once per `for`; if there is a `yield` in it, each call starts afresh.
 #
-# Use your `batches`, with `self.seed` and `self.epoch`. The epoch is counted when a pass *begins*: a pass that is broken
-# off counts as well. `len(loader)` is the number of batches, the last smaller one included.
+# Use your `batches`, with `self.seed` and `self.epoch`. The first pass is epoch 0, the next one epoch 1. Count when a pass
+# *begins*: one that is broken off counts as well. `len(loader)` is the number of batches, the last smaller one included.
 # %% id=w04a-loader role=exercise ex=w04.loader
 class Loader:
     """Batches of a dataset, in a new order in every pass; `collate` turns a list of samples into one batch."""

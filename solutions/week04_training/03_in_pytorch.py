@@ -250,9 +250,12 @@ with TemporaryDirectory() as folder:
         read[run.name] = [event.value for event in events.Scalars("loss/train")]
 viz.curves(read, title="read back from two runs")
 # %% [markdown] id=w04c-log-after
-# For a run of your own write to a folder that stays, `SummaryWriter("runs/first try")`. Then, in a terminal in the course folder, `.venv/bin/tensorboard
-# --logdir` and the path of that folder; it prints the address of the page. In a notebook, `%load_ext tensorboard` and `%tensorboard --logdir runs` show it
-# below the cell.
+# For a run of your own write to a folder that stays: `SummaryWriter("runs/first try")`, which lies beside this notebook. Then open a terminal in
+# the course folder; the page is at the address that this prints:
+#
+# ```
+# .venv/bin/tensorboard --logdir weeks/week04_training/runs
+# ```
 #
 # No TensorBoard at hand? One line of text per epoch, appended to a file and flushed, does most of it: every program can read it, also after a crash.
 # %% [markdown] id=w04c-repeat-md

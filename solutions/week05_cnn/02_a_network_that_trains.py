@@ -43,7 +43,7 @@ viz.curves(
 
 
 # %% [markdown] id=w05b-bn-md
-# After 20 layers the plain signal is gone, and so would be its gradient. Normalized, it is as large as at the start, whatever the weights are. This is
+# After 20 layers the plain signal is gone, and so would be its gradient. Normalized, it stays about as large as it was, whatever the weights are. This is
 # *batch normalization*: measure on the batch at hand, and correct.
 #
 # ## Exercise 1 · Batch norm, training and evaluation (15 minutes)

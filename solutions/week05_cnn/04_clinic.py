@@ -81,7 +81,7 @@ with torch.no_grad():
     maps = net[0][:3](boot)[0]  # (8, 14, 14)
 viz.image_grid([boot[0, 0], *maps], titles=["boot", *(f"map {i}" for i in range(8))])
 # %% [markdown] id=w05d-saliency-md
-# **Saliency.** The gradient of one class's score with respect to the *pixels*: which of them would change the answer if they changed a little? You have called `backward` for five weeks;
+# **Saliency.** The gradient of one class's score with respect to the *pixels*: which of them would change the answer if they changed a little? You have called `backward` since week 2;
 # here it stops at the picture.
 #
 # **Class activation map.** The score of a class is a weighted sum of 24 averages. Do not average, and the same weights paint a map of *where* the score comes from. One line:
