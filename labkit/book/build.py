@@ -196,8 +196,9 @@ def _storable(output: Any, cell: str, path: Path) -> dict[str, Any] | None:
 def _code_digest(nb: Notebook) -> str:
     """A digest of what decides the outputs: the code, and what the checks of that week say."""
     code = [f"{cell['id']}\n{cell['source']}" for cell in nb["cells"] if cell["cell_type"] == "code"]
-    declared = Path(exercises.__file__).parent / f"{labkit_of(nb)['lesson'][:6]}.py"  # week01_… -> week01.py
-    return digest("\n".join([*code, declared.read_text(encoding="utf-8") if declared.exists() else ""]))
+    week = labkit_of(nb)["lesson"][:6]  # week01_…
+    declared = sorted(Path(exercises.__file__).parent.glob(f"{week}*.py"))
+    return digest("\n".join([*code, "\n".join(path.read_text(encoding="utf-8") for path in declared)]))
 
 
 def _with_stored_outputs(nb: Notebook, path: Path) -> tuple[Notebook, bool]:

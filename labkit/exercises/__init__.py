@@ -1,6 +1,7 @@
-"""The exercises of the course, one file per week; `get("w02.unbroadcast")` finds any of them.
+"""The exercises of the course by week; `get("w02.unbroadcast")` finds any of them.
 
-`LABKIT_EXERCISES` may name a folder with further `weekNN.py`, such as a course's own.
+A week is declared in `weekNN.py`; a long one also in files such as `weekNN_topic.py`. `LABKIT_EXERCISES` may
+name a folder with further ones, such as a course's own.
 """
 
 import importlib
@@ -14,22 +15,34 @@ __path__ = [*__path__, *filter(None, [os.environ.get("LABKIT_EXERCISES")])]
 
 
 @cache
+def _files() -> tuple[str, ...]:
+    """The modules that declare exercises: week00, week01, …"""
+    names = [module.name for module in pkgutil.iter_modules(__path__)]
+    return tuple(sorted(name for name in names if name.startswith("week")))
+
+
+@cache
 def weeks() -> tuple[int, ...]:
     """The weeks that have exercises."""
-    names = [module.name for module in pkgutil.iter_modules(__path__)]
-    return tuple(sorted(int(name[4:]) for name in names if name.startswith("week")))
+    return tuple(sorted({int(name[4:6]) for name in _files()}))
 
 
 @cache
 def of_week(week: int) -> dict[str, Exercise]:
-    """Every exercise of one week by id, in the order of the lessons."""
-    if week not in weeks():
-        return {}
-    module = importlib.import_module(f"labkit.exercises.week{week:02d}")
-    found = {value.id: value for value in vars(module).values() if isinstance(value, Exercise)}
-    strays = [key for key in found if not key.startswith(f"w{week:02d}.")]
-    if strays:
-        raise ValueError(f"week{week:02d}.py declares exercises of another week: {', '.join(strays)}")
+    """Every exercise of one week by id, in the order of its file or files."""
+    found: dict[str, Exercise] = {}
+    for name in _files():
+        if int(name[4:6]) != week:
+            continue
+        module = importlib.import_module(f"labkit.exercises.{name}")
+        declared = {value.id: value for value in vars(module).values() if isinstance(value, Exercise)}
+        strays = [key for key in declared if not key.startswith(f"w{week:02d}.")]
+        if strays:
+            raise ValueError(f"{name}.py declares exercises of another week: {', '.join(strays)}")
+        twice = [key for key in declared if key in found]
+        if twice:
+            raise ValueError(f"{name}.py declares what another file has declared: {', '.join(twice)}")
+        found |= declared
     return found
 
 

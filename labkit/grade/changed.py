@@ -16,10 +16,10 @@ def changed_since(base: str, sources: dict[str, Source], root: Path) -> set[str]
     old = {item.id: item for path in lessons for item in _lesson_at(base, path, root)}
     changed = {key for key, source in sources.items() if key not in old or _text(source) != _text(old[key])}
     for week in {key[1:3] for key in sources}:
-        path = Path(f"labkit/exercises/week{week}.py")
-        now, before = root / path, _show(base, path, root)
-        new = declarations(now.read_text(encoding="utf-8")) if now.exists() else {}
-        past = declarations(before or "")
+        new, past = dict[str, str](), dict[str, str]()
+        for now in (root / "labkit/exercises").glob(f"week{week}*.py"):
+            new |= declarations(now.read_text(encoding="utf-8"))
+            past |= declarations(_show(base, now.relative_to(root), root) or "")
         changed |= {key for key in sources if key[1:3] == week and new.get(key) != past.get(key)}
     return changed
 

@@ -422,6 +422,15 @@ def test_what_changed(repository, path, old, new, changed):
     assert edited(repository, path, old, new) == changed
 
 
+def test_declarations_in_a_second_file(repository):
+    """Moving a declaration there as it was changes nothing; changing it does."""
+    moved, second = 'b = Implement(id="w00.softmax")', repository / "labkit/exercises/week00_more.py"
+    second.write_text(moved)
+    assert edited(repository, "labkit/exercises/week00.py", moved, "") == set()
+    changed = edited(repository, "labkit/exercises/week00_more.py", 'softmax"', 'softmax", level=2')
+    assert changed == {"w00.softmax"}
+
+
 def test_without_git_history_everything_has_changed(repository):
     assert changed_since("no-such-revision", SOURCES, repository) == set(SOURCES)
 
