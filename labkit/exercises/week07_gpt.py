@@ -7,6 +7,7 @@ import numpy as np
 
 from labkit.exercises.declare import (
     Case,
+    Fix,
     Implement,
     Item,
     Mistake,
@@ -302,7 +303,16 @@ def _attend(layer, x, memory, mask, heads):
 
 
 def _block(
-    width, heads, hidden, norm_first=True, *, style=None, activation="gelu", use_mask=True, swap=False
+    width,
+    heads,
+    hidden,
+    norm_first=True,
+    approximate="none",
+    *,
+    style=None,
+    activation=None,
+    use_mask=True,
+    swap=False,
 ):
     """A block of torch's parts, with one thing changed."""
     layer = torch.nn.TransformerEncoderLayer(width, heads, hidden, 0.0, batch_first=True)
@@ -316,7 +326,10 @@ def _block(
             return _attend(layer.self_attn, t, t if m is None else m, mask, heads)
 
         def feed(t):
-            return layer.linear2(getattr(F, activation)(layer.linear1(t)))
+            inner = layer.linear1(t)
+            if activation == "relu":
+                return layer.linear2(F.relu(inner))
+            return layer.linear2(F.gelu(inner, approximate=activation or approximate))
 
         if first == "lost":
             x = attend(norm1(x)) if norm_first else norm1(attend(x))
@@ -350,15 +363,21 @@ def _block(
     return layer
 
 
-def _use_block(answer, x, state, mask, heads, hidden, norm_first):
-    block = answer(x.shape[-1], heads, hidden, norm_first).to(x.dtype)
+def _use_block(answer, x, state, mask, heads, hidden, norm_first, approximate):
+    block = answer(x.shape[-1], heads, hidden, norm_first, approximate).to(x.dtype)
     return {"0 names": _load(block, state), "1 output": block(x, mask)}
 
 
-def _torch_block(width, heads, hidden, norm_first):
+def _torch_block(width, heads, hidden, norm_first, approximate):
     """torch's own layer; its mask is True where one may not look."""
     layer = torch.nn.TransformerEncoderLayer(
-        width, heads, hidden, 0.0, "gelu", batch_first=True, norm_first=norm_first
+        width,
+        heads,
+        hidden,
+        0.0,
+        lambda x: F.gelu(x, approximate=approximate),
+        batch_first=True,
+        norm_first=norm_first,
     )
     forward = layer.forward
     layer.forward = lambda x, mask=None: forward(x, None if mask is None else ~mask)
@@ -395,7 +414,7 @@ def _block_state(draw, width, hidden, crosses=False, prefix=""):
     return state
 
 
-def _block_case(shape, heads, hidden, norm_first, causal=True, make="normal"):
+def _block_case(shape, heads, hidden, norm_first, causal=True, make="normal", approximate="none"):
     return lambda draw: {
         "x": getattr(draw, make)(*shape),
         "state": _block_state(draw, shape[-1], hidden),
@@ -403,6 +422,7 @@ def _block_case(shape, heads, hidden, norm_first, causal=True, make="normal"):
         "heads": heads,
         "hidden": hidden,
         "norm_first": norm_first,
+        "approximate": approximate,
     }
 
 
@@ -416,7 +436,7 @@ block = Implement(
     cases=[
         Case("norm first, causal", _block_case((2, 3, 4), 2, 7, True)),
         Case("norm last, causal", _block_case((3, 4, 6), 3, 5, False)),
-        Case("norm first, no mask", _block_case((2, 5, 6), 2, 3, True, causal=False)),
+        Case("norm first, no mask", _block_case((2, 5, 6), 2, 3, True, False, approximate="tanh")),
         Case("norm last, no mask, not contiguous", _block_case((3, 2, 4), 1, 9, False, False, "transposed")),
         Case("one position", _block_case((2, 1, 6), 3, 8, True), extreme=True),
     ],
@@ -425,7 +445,7 @@ block = Implement(
     grads=("x",),
     reduces=300,
     rules=Rules(forbids=_LAYERS),
-    delegate=lambda width, heads, hidden, norm_first: torch.nn.TransformerEncoderLayer(
+    delegate=lambda width, heads, hidden, norm_first, approximate: torch.nn.TransformerEncoderLayer(
         width, heads, hidden, 0.0, "gelu", batch_first=True, norm_first=norm_first
     ),
     lint={"equal axes": _PROJECTIONS, "distinct": _PROJECTIONS},
@@ -461,6 +481,11 @@ block = Implement(
             lambda *a: _block(*a, style="branch"),
         ),
         Mistake(
+            "approximate not used",
+            "The GELU is always the exact one: hand `approximate` on to it.",
+            lambda *a: _block(*a, activation="none"),
+        ),
+        Mistake(
             "ReLU",
             "Between the two linear layers is a ReLU; here it is your GELU.",
             lambda *a: _block(*a, activation="relu"),
@@ -478,7 +503,7 @@ block = Implement(
     ],
     hints=(
         "Two branches, attention and feed-forward. Write norm first, then copy it and move the norms.",
-        "feed-forward is self.linear2(gelu(self.linear1(x))); attention is self.self_attn(x, mask=mask).",
+        "feed-forward is self.linear2(gelu(self.linear1(x), self.approximate)); attention is self.self_attn(x, mask=mask).",
         "x = x + self.self_attn(self.norm1(x), mask=mask); norm last: x = self.norm1(x + self.self_attn(x, mask=mask))",
     ),
     passed="The same names and numbers as nn.TransformerEncoderLayer: its weights are yours, and the other way round.",
@@ -1015,6 +1040,7 @@ def _gpt(
     places="right",
     scale=1.0,
     first=True,
+    approximate="tanh",
     soft=False,
 ):
     """A GPT of torch's parts, with one thing changed."""
@@ -1024,7 +1050,9 @@ def _gpt(
         def __init__(self):
             super().__init__()
             self.tokens, self.positions = nn.Embedding(vocab, width), nn.Embedding(context, width)
-            self.blocks = nn.ModuleList([_block(width, heads, 4 * width, first) for _ in range(layers)])
+            self.blocks = nn.ModuleList(
+                [_block(width, heads, 4 * width, first, approximate) for _ in range(layers)]
+            )
             self.norm = nn.LayerNorm(width)
             self.head = nn.Linear(width, vocab, bias=False)
             if tied:
@@ -1133,6 +1161,11 @@ gpt = Implement(
             "norm last",
             "The blocks normalize after the sum; a GPT has the norm first.",
             lambda *a: _gpt(*a, first=False),
+        ),
+        Mistake(
+            "exact GELU",
+            'The blocks use the exact GELU. GPT-2 has the other one: approximate="tanh".',
+            lambda *a: _gpt(*a, approximate="none"),
         ),
         Mistake(
             "softmax",
@@ -1701,4 +1734,446 @@ cache_cost = Predict(
         "100, 10, 385, 55, and 2 * 3 * 64 * 96",
     ),
     passed="Writing T tokens costs about T^3 / 3 scores without a cache and T^2 / 2 with one. Memory is the price.",
+)
+
+
+# 03 in PyTorch
+
+
+def _seen(weights):
+    """How many keys a query has a weight for."""
+    return int((weights > 0).sum())
+
+
+def _sdpa_sees(mask=None, causal=False, queries=1, keys=5):
+    """The weights of the first query: the values are the rows of an identity matrix."""
+    q, k, v = torch.zeros(1, queries, 2), torch.zeros(1, keys, 2), torch.eye(keys)[None]
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)[0, 0]
+
+
+def _mha_sees(**masks):
+    """The weights of one query over five keys in nn.MultiheadAttention."""
+    torch.manual_seed(0)
+    layer = torch.nn.MultiheadAttention(4, 1, batch_first=True)
+    return layer(torch.zeros(1, 1, 4), torch.zeros(1, 5, 4), torch.zeros(1, 5, 4), **masks)[1][0, 0]
+
+
+def _two_of_five():
+    return torch.tensor([[True, True, False, False, False]])
+
+
+masks = Predict(
+    id="w07.masks",
+    title="Who sees what",
+    minutes=8,
+    level=2,
+    items={
+        "a": Item(
+            "F.scaled_dot_product_attention, bool attn_mask", lambda: _seen(_sdpa_sees(_two_of_five()))
+        ),
+        "b": Item(
+            "nn.MultiheadAttention, bool attn_mask", lambda: _seen(_mha_sees(attn_mask=_two_of_five()))
+        ),
+        "c": Item("key_padding_mask", lambda: _seen(_mha_sees(key_padding_mask=_two_of_five()))),
+        "d": Item(
+            "a float attn_mask of 0 and -inf",
+            lambda: _seen(_sdpa_sees(torch.tensor([[0.0, -math.inf, -math.inf, -math.inf, 0.0]]))),
+        ),
+        "e": Item("the mask as 0.0 and 1.0", lambda: _seen(_sdpa_sees(_two_of_five().float()))),
+        "f": Item("is_causal=True, one query", lambda: _seen(_sdpa_sees(causal=True))),
+    },
+    mistakes=[
+        Mistake(
+            "MultiheadAttention keeps",
+            "In nn.MultiheadAttention True means may NOT look: two of five are hidden, three are seen.",
+            {"b": 2},
+        ),
+        Mistake(
+            "the function drops",
+            "In scaled_dot_product_attention True means may look: two are seen. The layers have it the other way round.",
+            {"a": 3},
+        ),
+        Mistake(
+            "padding keeps",
+            "key_padding_mask is True at the padding: those keys are ignored, as with its neighbor attn_mask.",
+            {"c": 2},
+        ),
+        Mistake(
+            "a float mask is multiplied",
+            "A float mask is added to the scores: -inf hides, 0 leaves a score as it is. So two are seen here.",
+            {"d": 3},
+        ),
+        Mistake(
+            "a float mask of ones",
+            "1.0 and 0.0 are added to the scores like any other numbers. Nothing is hidden: convert to bool first.",
+            {"e": 2},
+        ),
+        Mistake(
+            "the last query",
+            "is_causal lines queries and keys up at the first: query 0 sees key 0 only, however many keys there are.",
+            {"f": 5},
+        ),
+    ],
+    hints=(
+        "Two conventions for bool, one for float. The documentation of each says which; read the three links above.",
+        "The function: True may look. The layers: True may not. Float: added to the scores. is_causal: aligned at the top left.",
+        "2, 3, 3, 2, 5, 1",
+    ),
+    passed="With a cache, is_causal=True silently hides the past. Pass a mask, or use causal_lower_right.",
+)
+
+
+def _by_name(given, wanted):
+    """In words which names do not fit, then the values by name."""
+    missing, unknown = sorted({*wanted} - {*given}), sorted({*given} - {*wanted})
+    words = [f"missing: {', '.join(missing[:3])}"] * bool(missing)
+    words += [f"not asked for: {', '.join(unknown[:3])}"] * bool(unknown)
+    return {
+        "0 names": "; ".join(words) or "all names fit",
+        "1 weights": {name: given.get(name) for name in wanted},
+    }
+
+
+def _to_linear(state):
+    return {name: value.T if name.endswith(".weight") else value for name, value in state.items()}
+
+
+def _to_linear_as_found(state):
+    converted = {}
+    for name, value in state.items():
+        rows, columns = value.shape if value.ndim == 2 else (0, 0)
+        converted[name] = value.T if rows != columns else value
+    return converted
+
+
+def _to_linear_reshaped(state):
+    return {
+        name: value.reshape(value.shape[::-1]) if value.ndim == 2 else value for name, value in state.items()
+    }
+
+
+def _conv1d_case(width, hidden, make="normal"):
+    return lambda draw: {
+        "state": {
+            "attn.c_attn.weight": getattr(draw, make)(width, 3 * width),
+            "attn.c_attn.bias": draw.normal(3 * width),
+            "attn.c_proj.weight": getattr(draw, make)(width, width),
+            "attn.c_proj.bias": draw.normal(width),
+            "mlp.c_fc.weight": draw.normal(width, hidden),
+            "mlp.c_fc.bias": draw.normal(hidden),
+        }
+    }
+
+
+conv1d = Fix(
+    id="w07.conv1d",
+    title="It loads, and babbles",
+    minutes=8,
+    level=2,
+    dtype="float64",
+    cases=[
+        Case("width 3", _conv1d_case(3, 5)),
+        Case("width 4", _conv1d_case(4, 16)),
+        Case("not contiguous", _conv1d_case(2, 7, "transposed")),
+        Case("hidden as wide as the stream", _conv1d_case(5, 5)),
+        Case("width 1", _conv1d_case(1, 4), extreme=True),
+    ],
+    use=lambda answer, state: _by_name(answer(state), state),
+    oracle=lambda state: _by_name(_to_linear(state), state),
+    broken=_to_linear_as_found,
+    memory="any",
+    reference="nn.Linear",
+    fault="square weights",
+    menu={
+        "square weights": "",
+        "biases": "The biases are vectors; turning a vector changes nothing.",
+        "names": "The names pass through as they are, and that is what the next step wants.",
+        "copies": "A turned view is as good as a copy here: load_state_dict copies the numbers.",
+    },
+    mistakes=[
+        Mistake(
+            "reshaped",
+            "reshape keeps the order in memory and only cuts it differently; the numbers land in wrong places. Turn: .T",
+            _to_linear_reshaped,
+        ),
+        Mistake(
+            "nothing turned",
+            "No weight is turned now. Conv1D has (in, out), nn.Linear (out, in), whatever the shape.",
+            lambda state: dict(state),
+        ),
+        Mistake(
+            "only the square ones",
+            "Now only the square weights are turned, and the others are left. All of them are stored as (in, out).",
+            lambda state: {
+                name: value.T if value.ndim == 2 and value.shape[0] == value.shape[1] else value
+                for name, value in state.items()
+            },
+        ),
+        Mistake(
+            "biases lost",
+            "The biases are missing from the result.",
+            lambda state: {name: value.T for name, value in state.items() if value.ndim == 2},
+        ),
+    ],
+    hints=(
+        "Which weights does the function leave as they are? Try it on one that is as high as it is wide.",
+        "A square weight has the same shape either way, so no error would ever tell. Every weight has to be turned.",
+        'fault = "square weights"; converted[name] = value.T if value.ndim == 2 else value',
+    ),
+    passed="A shape that fits proves nothing. Compare outputs with a model that is known to be right.",
+    lint={
+        "delegation": "torch has no function for it: it is a convention",
+        "equal axes": "the square weight is the point of this exercise",
+        "distinct": "the square weight is the point of this exercise",
+    },
+)
+
+_GPT2 = {
+    "transformer.wte.": "tokens.",
+    "transformer.wpe.": "positions.",
+    "transformer.h.": "blocks.",
+    "transformer.ln_f.": "norm.",
+    "lm_head.": "head.",
+    ".ln_1.": ".norm1.",
+    ".ln_2.": ".norm2.",
+    ".attn.c_attn.": ".self_attn.in_proj_",
+    ".attn.c_proj.": ".self_attn.out_proj.",
+    ".mlp.c_fc.": ".linear1.",
+    ".mlp.c_proj.": ".linear2.",
+}
+
+
+def _from_gpt2(state, turn=lambda name, value: ".c_" in name and value.ndim == 2, change=lambda v: v.T):
+    """The answer; `turn` says which weights are turned."""
+    converted = {}
+    for name, value in state.items():
+        ours = name
+        for old, new in _GPT2.items():
+            ours = ours.replace(old, new)
+        converted[ours] = change(value) if turn(name, value) else value
+    return converted
+
+
+def _gpt2_state(draw, vocab, context, width, layers, make="normal"):
+    draws = getattr(draw, make)
+    state = {"transformer.wte.weight": draws(vocab, width), "transformer.wpe.weight": draws(context, width)}
+    for i in range(layers):
+        h = f"transformer.h.{i}"
+        state |= {
+            f"{h}.{norm}.{kind}": draw.normal(width)
+            for norm in ("ln_1", "ln_2")
+            for kind in ("weight", "bias")
+        }
+        for name, size_in, size_out in (
+            ("attn.c_attn", width, 3 * width),
+            ("attn.c_proj", width, width),
+            ("mlp.c_fc", width, 4 * width),
+            ("mlp.c_proj", 4 * width, width),
+        ):
+            state |= {
+                f"{h}.{name}.weight": draws(size_in, size_out),
+                f"{h}.{name}.bias": draw.normal(size_out),
+            }
+    state |= {f"transformer.ln_f.{kind}": draw.normal(width) for kind in ("weight", "bias")}
+    state["lm_head.weight"] = state["transformer.wte.weight"]
+    return state
+
+
+def _use_from_gpt2(answer, state):
+    return _by_name(answer(state, dict(_GPT2)), _from_gpt2(state))
+
+
+def _gpt2_case(vocab, context, width, layers, make="normal"):
+    return lambda draw: {"state": _gpt2_state(draw, vocab, context, width, layers, make)}
+
+
+from_gpt2 = Implement(
+    id="w07.from_gpt2",
+    title="GPT-2's weights in your model",
+    minutes=12,
+    level=3,
+    needs=("w07.gpt", "w07.conv1d"),
+    dtype="float64",
+    reference="GPT-2's layout",
+    cases=[
+        Case("one layer", _gpt2_case(7, 5, 2, 1)),
+        Case("two layers", _gpt2_case(5, 7, 3, 2)),
+        Case("not contiguous", _gpt2_case(6, 3, 4, 1, "transposed")),
+        Case("as many tokens as features", _gpt2_case(4, 4, 4, 1)),
+        Case("width 1, eleven layers", _gpt2_case(3, 2, 1, 11), extreme=True),
+    ],
+    use=_use_from_gpt2,
+    oracle=lambda state: _use_from_gpt2(lambda s, names: _from_gpt2(s), state),
+    memory="any",
+    mistakes=[
+        Mistake(
+            "nothing turned",
+            "No weight is turned. Weights named c_... are stored as (in, out); nn.Linear has (out, in).",
+            lambda state, names: _from_gpt2(state, lambda name, value: False),
+        ),
+        Mistake(
+            "tables turned",
+            "All matrices are turned, the two embedding tables and the head included. Only those named c_... are Conv1D.",
+            lambda state, names: _from_gpt2(state, lambda name, value: value.ndim == 2),
+        ),
+        Mistake(
+            "square weights not turned",
+            "Weights are turned unless they are square. attn.c_proj is square, fits either way, and has to be turned too.",
+            lambda state, names: _from_gpt2(
+                state,
+                lambda name, value: ".c_" in name and value.ndim == 2 and value.shape[0] != value.shape[1],
+            ),
+        ),
+        Mistake(
+            "reshaped",
+            "reshape and view keep the order in memory; the numbers land in wrong places. Turn: .T",
+            lambda state, names: _from_gpt2(state, change=lambda v: v.reshape(v.shape[::-1])),
+        ),
+        Mistake(
+            "names not changed",
+            "The weights are turned, the names are still GPT-2's.",
+            lambda state, names: {
+                name: value.T if ".c_" in name and value.ndim == 2 else value for name, value in state.items()
+            },
+        ),
+        Mistake(
+            "first name only",
+            "Only one part of each name is changed: a name such as transformer.h.0.ln_1.weight has two.",
+            lambda state, names: {
+                next((n.replace(old, new) for old, new in _GPT2.items() if old in n), n): v
+                for (n, v) in ((n, v.T if ".c_" in n and v.ndim == 2 else v) for n, v in state.items())
+            },
+        ),
+    ],
+    hints=(
+        "Two things happen to each entry: its name goes through all replacements, and some values are turned.",
+        'Look at GPT-2\'s name before you change it: ".c_" in name and value.ndim == 2 is a Conv1D weight.',
+        "for old, new in names.items(): ours = ours.replace(old, new); then converted[ours] = value.T or value",
+    ),
+    passed="The same twelve lines load the real GPT-2: only the sizes differ.",
+    lint={
+        "delegation": "torch has no function for it: names are a convention",
+        "equal axes": "attn.c_proj is square in GPT-2",
+        "distinct": "attn.c_proj is square in GPT-2",
+    },
+)
+
+_BERT = {
+    "attention.output.dense": "self_attn.out_proj",
+    "attention.output.LayerNorm": "norm1",
+    "intermediate.dense": "linear1",
+    "output.dense": "linear2",
+    "output.LayerNorm": "norm2",
+}
+
+
+def _bert_layer(state, number, parts=("query", "key", "value"), join=None, swap=False, turn=False, shift=0):
+    """The answer, with one thing changed."""
+    at, layer = f"encoder.layer.{number + shift}.", {}
+    join = join or torch.cat
+    for kind in ("weight", "bias"):
+        layer[f"self_attn.in_proj_{kind}"] = join(
+            [state[f"{at}attention.self.{part}.{kind}"] for part in parts]
+        )
+        for theirs, ours in _BERT.items():
+            value = state[f"{at}{theirs}.{kind}"]
+            if swap and ours.startswith("norm"):
+                ours = {"norm1": "norm2", "norm2": "norm1"}[ours]
+            layer[f"{ours}.{kind}"] = value.T if turn and value.ndim == 2 else value
+    return layer
+
+
+def _bert_state(draw, width, hidden, layers, make="normal"):
+    state = {}
+    for i in range(layers):
+        at = f"encoder.layer.{i}."
+        for name, rows, columns in (
+            *((f"attention.self.{part}", width, width) for part in ("query", "key", "value")),
+            ("attention.output.dense", width, width),
+            ("intermediate.dense", hidden, width),
+            ("output.dense", width, hidden),
+        ):
+            state |= {
+                f"{at}{name}.weight": getattr(draw, make)(rows, columns),
+                f"{at}{name}.bias": draw.normal(rows),
+            }
+        for name in ("attention.output.LayerNorm", "output.LayerNorm"):
+            state |= {f"{at}{name}.{kind}": draw.normal(width) for kind in ("weight", "bias")}
+    return state
+
+
+def _use_bert_layer(answer, state, number):
+    return _by_name(answer(state, number, dict(_BERT)), _bert_layer(state, number))
+
+
+def _bert_case(width, hidden, layers, number, make="normal"):
+    return lambda draw: {"state": _bert_state(draw, width, hidden, layers, make), "number": number}
+
+
+def _stacked_last(tensors):
+    """Side by side instead of one below the other; vectors have only one way."""
+    return torch.cat(tensors, -1)
+
+
+bert_layer = Implement(
+    id="w07.bert_layer",
+    title="BERT's weights in your block",
+    minutes=10,
+    level=3,
+    needs=("w07.block",),
+    dtype="float64",
+    reference="BERT's layout",
+    cases=[
+        Case("first of one", _bert_case(3, 5, 1, 0)),
+        Case("second of three", _bert_case(2, 7, 3, 1)),
+        Case("not contiguous", _bert_case(4, 6, 2, 1, "transposed")),
+        Case("second of eleven", _bert_case(1, 3, 11, 1)),
+        Case("hidden as wide as the stream", _bert_case(3, 3, 2, 0), extreme=True),
+    ],
+    use=_use_bert_layer,
+    oracle=lambda state, number: _use_bert_layer(lambda s, n, names: _bert_layer(s, n), state, number),
+    memory="any",
+    mistakes=[
+        Mistake(
+            "alphabetical",
+            "Key, query, value: that is the order of the alphabet. in_proj has queries first, then keys, then values.",
+            lambda state, number, names: _bert_layer(state, number, ("key", "query", "value")),
+        ),
+        Mistake(
+            "values before keys",
+            "Query, value, key. in_proj has queries, keys, values, in this order.",
+            lambda state, number, names: _bert_layer(state, number, ("query", "value", "key")),
+        ),
+        Mistake(
+            "side by side",
+            "The three matrices stand side by side (D, 3D). They belong one below the other, (3D, D): torch.cat along axis 0.",
+            lambda state, number, names: _bert_layer(state, number, join=_stacked_last),
+        ),
+        Mistake(
+            "stacked",
+            "torch.stack makes a new axis, (3, D, D). torch.cat joins along an axis that is there: (3D, D).",
+            lambda state, number, names: _bert_layer(state, number, join=torch.stack),
+        ),
+        Mistake(
+            "turned",
+            "The weights are turned. BERT uses nn.Linear, (out, in), as you do; only GPT-2 has Conv1D.",
+            lambda state, number, names: _bert_layer(state, number, turn=True),
+        ),
+        Mistake(
+            "norms exchanged",
+            "norm1 and norm2 are exchanged: attention.output.LayerNorm is the one behind the attention.",
+            lambda state, number, names: _bert_layer(state, number, swap=True),
+        ),
+    ],
+    hints=(
+        "First the six names that only change, then the three that become one.",
+        'Every name begins with f"encoder.layer.{number}."; torch.cat([query, key, value]) makes in_proj, once for weight, once for bias.',
+        'layer[f"{ours}.{kind}"] = state[f"encoder.layer.{number}.{theirs}.{kind}"] for theirs, ours in names.items()',
+    ),
+    passed="The same dict loads into nn.TransformerEncoderLayer: its names are your names.",
+    lint={
+        "delegation": "torch has no function for it: names are a convention",
+        "equal axes": "the projections of attention are square",
+        "distinct": "the projections of attention are square",
+    },
 )

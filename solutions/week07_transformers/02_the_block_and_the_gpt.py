@@ -198,12 +198,13 @@ def rotary(x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
 class LayerNorm(nn.Module):
     """Your layer_norm with its weight and bias."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, eps: float = 1e-5) -> None:
         super().__init__()
+        self.eps = eps
         self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return layer_norm(x, self.weight, self.bias)
+        return layer_norm(x, self.weight, self.bias, self.eps)
 
 
 # %% [markdown] id=w07b-block-md
@@ -220,16 +221,18 @@ class LayerNorm(nn.Module):
 #                     └────────────────┘            └─────────────────────────────────┘
 # ```
 #
-# Make the parts `self_attn` (a `MultiHeadAttention`), `linear1` (width → hidden), `linear2` (hidden → width), `norm1` and `norm2` (your `LayerNorm`), and keep `norm_first`. The names are torch's, and the check
+# Make the parts `self_attn` (a `MultiHeadAttention`), `linear1` (width → hidden), `linear2` (hidden → width), `norm1` and `norm2` (your `LayerNorm`), and keep `norm_first` and `approximate`, which is for your `gelu`. The names are torch's, and the check
 # loads weights by name and compares with `nn.TransformerEncoderLayer`. The mask is for the attention.
 # %% id=w07b-block role=exercise ex=w07.block
 class Block(nn.Module):
     """(B, T, width) -> (B, T, width): attention, then a feed-forward network, each added to the stream."""
 
-    def __init__(self, width: int, heads: int, hidden: int, norm_first: bool = True) -> None:
+    def __init__(
+        self, width: int, heads: int, hidden: int, norm_first: bool = True, approximate: str = "none"
+    ) -> None:
         super().__init__()
         ### BEGIN SOLUTION
-        self.norm_first = norm_first
+        self.norm_first, self.approximate = norm_first, approximate
         self.self_attn = MultiHeadAttention(width, heads)
         self.linear1, self.linear2 = nn.Linear(width, hidden), nn.Linear(hidden, width)
         self.norm1, self.norm2 = LayerNorm(width), LayerNorm(width)
@@ -239,9 +242,9 @@ class Block(nn.Module):
         ### BEGIN SOLUTION
         if self.norm_first:
             x = x + self.self_attn(self.norm1(x), mask=mask)
-            return x + self.linear2(gelu(self.linear1(self.norm2(x))))
+            return x + self.linear2(gelu(self.linear1(self.norm2(x)), self.approximate))
         x = self.norm1(x + self.self_attn(x, mask=mask))
-        return self.norm2(x + self.linear2(gelu(self.linear1(x))))
+        return self.norm2(x + self.linear2(gelu(self.linear1(x), self.approximate)))
         ### END SOLUTION
 
 
@@ -472,7 +475,7 @@ print("the first tokens it learned:", [decode([token], merges) for token in rang
 # |---|---|---|
 # | `tokens` | `nn.Embedding(vocab, width)`: what a token is | (B, T, width) |
 # | `positions` | `nn.Embedding(context, width)`: where it stands, 0, 1, 2, …; added | (B, T, width) |
-# | `blocks` | `nn.ModuleList` of `layers` blocks, norm first, hidden 4 · width, each with the causal mask | (B, T, width) |
+# | `blocks` | `nn.ModuleList` of `layers` blocks, norm first, hidden 4 · width, `approximate="tanh"` as in GPT-2; each gets the causal mask | (B, T, width) |
 # | `norm` | your `LayerNorm`: with the norm first, somebody has to normalize at the end | (B, T, width) |
 # | `head` | `nn.Linear(width, vocab, bias=False)`: a score for each next token | (B, T, vocab) |
 #
@@ -486,7 +489,9 @@ class GPT(nn.Module):
         super().__init__()
         ### BEGIN SOLUTION
         self.tokens, self.positions = nn.Embedding(vocab, width), nn.Embedding(context, width)
-        self.blocks = nn.ModuleList([Block(width, heads, 4 * width) for _ in range(layers)])
+        self.blocks = nn.ModuleList(
+            [Block(width, heads, 4 * width, approximate="tanh") for _ in range(layers)]
+        )
         self.norm = LayerNorm(width)
         self.head = nn.Linear(width, vocab, bias=False)
         self.head.weight = self.tokens.weight
@@ -673,7 +678,7 @@ def step(model: GPT, idx: torch.Tensor, caches: list[Cache] | None) -> tuple[tor
     for i, block in enumerate(model.blocks):
         y, cache = cached(block.self_attn, block.norm1(x), caches[i] if caches else None)
         x = x + y
-        x = x + block.linear2(gelu(block.linear1(block.norm2(x))))
+        x = x + block.linear2(gelu(block.linear1(block.norm2(x)), "tanh"))
         longer.append(cache)
     return model.head(model.norm(x)), longer
 
