@@ -6,6 +6,8 @@ needs them.
 
 from labkit.viz.arrays import compare as compare
 from labkit.viz.arrays import image_grid as image_grid
+from labkit.viz.attention import attention as attention
+from labkit.viz.attention import attention_explorer as attention_explorer
 from labkit.viz.convolution import convolution as convolution
 from labkit.viz.convolution import convolution_explorer as convolution_explorer
 from labkit.viz.explore import broadcast_explorer as broadcast_explorer

@@ -38,7 +38,7 @@ def image_grid(
         scale = side / max(h, w)
         x, y = column * (side + 10), row * (side + 32)
         canvas.text(x + side / 2, y - 11, shorten(name, letters), size=12)
-        canvas.image(x + (side - w * scale) / 2, y, w * scale, h * scale, _png(picture))
+        canvas.image(x + (side - w * scale) / 2, y, w * scale, h * scale, png(picture))
     alt = (
         f"{plural(len(pictures), 'image')}: "
         + ", ".join(names[:12])
@@ -78,7 +78,7 @@ def _unit(a: Any) -> Any:
     return np.where(np.isfinite(a), (a - low) / (high - low), 0.0) if high > low else np.zeros(a.shape)
 
 
-def _png(picture: Any) -> str:
+def png(picture: Any) -> str:
     from PIL import Image
 
     buffer = io.BytesIO()
@@ -231,7 +231,7 @@ def _draw_heat(canvas: Canvas, a: Any, b: Any, wrong: Any, names: tuple[str, str
     for i, (name, panel) in enumerate(zip((*names, "where they differ"), panels, strict=True)):
         x = i * (max(width, 130) + 24)
         canvas.text(x, -14, name, anchor="start", bold=True)
-        canvas.image(x, 0, width, height, _png(panel))
+        canvas.image(x, 0, width, height, png(panel))
 
 
 def _wrong_words(wrong: Any) -> list[str]:

@@ -54,6 +54,12 @@ def layers(scale):
     return [random.normal(size=50) * scale**k for k in range(5)]
 
 
+def shares(*shape):
+    """Rows that sum to 1."""
+    e = np.exp(np.random.default_rng(2).normal(size=shape) * 2)
+    return e / e.sum(-1, keepdims=True)
+
+
 def heat():
     a = np.arange(600.0).reshape(20, 30)
     b = a.copy()
@@ -90,6 +96,14 @@ FIGURES = {
     ),
     "convolution largest": lambda: viz.convolution(np.eye(10), np.ones((4, 4)), padding=1, title="all ones"),
     "convolution one cell": lambda: viz.convolution([[NAN]], [[0.0]]),
+    "attention": lambda: viz.attention(shares(3, 5), ["the", "cat", "sat"], "le chat était assis !".split()),
+    "attention of one token": lambda: viz.attention([[1.0]], [" "]),
+    "attention largest": lambda: viz.attention(
+        shares(16, 16), ["a long token", "b"] * 8, query=15, title="All of them"
+    ),
+    "attention heads": lambda: viz.attention(shares(7, 6, 9), title="Seven heads"),
+    "attention layers": lambda: viz.attention(shares(2, 6, 24, 24)),
+    "attention named": lambda: viz.attention(shares(2, 40, 40), names=["first", "second"]),
     "graph": lambda: viz.graph(expression(), title="A small expression"),
     "graph leaf": lambda: viz.graph(Value(NAN)),
     "graph torch": torch_loss,

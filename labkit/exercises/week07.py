@@ -1,0 +1,935 @@
+"""Week 7: attention and its clinic. The block, the GPT and torch's own API are in `week07_gpt.py`."""
+
+import math
+
+import numpy as np
+
+from labkit.exercises.declare import Case, Implement, Item, Mistake, Predict, Rules
+from labkit.lazy import F, torch
+
+_ATTENTIONS = (
+    *("scaled_dot_product_attention", "multi_head_attention_forward", "MultiheadAttention"),
+    *("TransformerEncoderLayer", "TransformerDecoderLayer", "flex_attention"),
+)
+
+
+# 01 attention
+
+
+def _scores(q, k):
+    return q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+
+
+def _weights(q, k):
+    """The weights as torch makes them: with the identity for values, the output is the weights."""
+    eye = torch.eye(k.shape[-2], dtype=k.dtype).expand(*k.shape[:-1], k.shape[-2])
+    return F.scaled_dot_product_attention(q, k, eye)
+
+
+def _pair(q, k, make="normal", scale=1):
+    return lambda draw: {"q": scale * getattr(draw, make)(*q), "k": scale * getattr(draw, make)(*k)}
+
+
+weights = Implement(
+    id="w07.weights",
+    title="Who looks at whom",
+    minutes=8,
+    level=1,
+    needs=("w01.mask",),
+    dtype="float64",
+    cases=[
+        Case("4 queries, 6 keys", _pair((4, 3), (6, 3))),
+        Case("a batch of 2", _pair((2, 5, 7), (2, 3, 7))),
+        Case("2 sentences, 3 heads", _pair((2, 3, 4, 5), (2, 3, 6, 5))),
+        Case("not contiguous", _pair((5, 4), (3, 4), "transposed")),
+        Case("one query", _pair((1, 2), (4, 2))),
+        Case("one key", _pair((3, 2), (1, 2)), extreme=True),
+        Case("large numbers", _pair((3, 4), (5, 4), scale=300), extreme=True),
+    ],
+    oracle=_weights,
+    grads=("q", "k"),
+    rules=Rules(forbids=_ATTENTIONS),
+    mistakes=[
+        Mistake(
+            "no scale",
+            "The scores are not divided by the square root of d, the number of features of a query.",
+            lambda q, k: (q @ k.transpose(-1, -2)).softmax(-1),
+        ),
+        Mistake(
+            "divided by d",
+            "The scores are divided by d itself; the square root of d keeps their variance at 1.",
+            lambda q, k: (_scores(q, k) / math.sqrt(q.shape[-1])).softmax(-1),
+        ),
+        Mistake(
+            "root of the number of keys",
+            "The scale is the square root of the number of keys. It is that of d, the last size of q and k.",
+            lambda q, k: (q @ k.transpose(-1, -2) / math.sqrt(k.shape[-2])).softmax(-1),
+        ),
+        Mistake(
+            "multiplied by the root",
+            "The scores are multiplied by the square root of d; divide by it.",
+            lambda q, k: (_scores(q, k) * q.shape[-1]).softmax(-1),
+        ),
+        Mistake(
+            "softmax over the queries",
+            "The softmax runs over the queries, so columns sum to 1. Each query shares out its attention: rows do, dim -1.",
+            lambda q, k: _scores(q, k).softmax(-2),
+        ),
+        Mistake(
+            "scaled too late",
+            "The weights are divided by the square root of d after the softmax: a row no longer sums to 1.",
+            lambda q, k: (q @ k.transpose(-1, -2)).softmax(-1) / math.sqrt(q.shape[-1]),
+        ),
+        Mistake(
+            "keys look at queries",
+            "Rows and columns have changed places: one row per query is asked for, q @ k.transpose(-1, -2).",
+            lambda q, k: _scores(k, q).softmax(-1),
+        ),
+        Mistake(
+            "no softmax",
+            "These are the scores. A softmax over each row makes them weights that sum to 1.",
+            _scores,
+        ),
+    ],
+    hints=(
+        "Entry [t, s] is how well query t fits key s: a dot product. All of them at once are one matrix product.",
+        "q @ k.transpose(-1, -2) has shape (..., T, S). Divide it by math.sqrt(q.shape[-1]), then softmax over the last axis.",
+        "return torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]), dim=-1)",
+    ),
+    passed="A sum of d products of independent numbers of variance 1 has variance d; the root brings it back to 1.",
+)
+
+
+def _causal(t, past, diagonal=0):
+    return torch.ones(t, past + t, dtype=torch.bool).tril(past + diagonal)
+
+
+causal_mask = Implement(
+    id="w07.causal_mask",
+    title="Not into the future",
+    minutes=6,
+    level=1,
+    cases=[
+        Case("4 queries", lambda draw: {"t": 4, "past": 0}),
+        Case("2 queries after 3", lambda draw: {"t": 2, "past": 3}),
+        Case("5 queries after 1", lambda draw: {"t": 5, "past": 1}),
+        Case("one query after 4", lambda draw: {"t": 1, "past": 4}),
+        Case("one query", lambda draw: {"t": 1, "past": 0}, extreme=True),
+    ],
+    oracle=_causal,
+    reference="the page",
+    mistakes=[
+        Mistake(
+            "itself hidden",
+            "Off by one diagonal: a query may not look at its own position. Then the first one can see nothing at all.",
+            lambda t, past: _causal(t, past, -1),
+        ),
+        Mistake(
+            "one step ahead",
+            "Off by one diagonal: every query sees one token of the future, and that is the one to predict.",
+            lambda t, past: _causal(t, past, 1),
+        ),
+        Mistake(
+            "inverted",
+            "True and False are exchanged: here, as in torch's scaled_dot_product_attention, True means may look.",
+            lambda t, past: ~_causal(t, past),
+        ),
+        Mistake(
+            "only the future",
+            "The triangle is the upper one: each query sees itself and what comes later.",
+            lambda t, past: torch.ones(t, past + t, dtype=torch.bool).triu(past),
+        ),
+        Mistake(
+            "past ignored",
+            "Query i stands at position past + i, not at i: the triangle has to move to the right by `past`.",
+            lambda t, past: torch.ones(t, past + t, dtype=torch.bool).tril(),
+        ),
+        Mistake(
+            "past left out",
+            "The columns of the past are missing: there are past + t keys.",
+            lambda t, past: torch.ones(t, t, dtype=torch.bool).tril(),
+        ),
+        Mistake(
+            "numbers",
+            "The triangle is right, and made of numbers. A mask is boolean: dtype=torch.bool, or a comparison.",
+            lambda t, past: torch.ones(t, past + t).tril(past),
+        ),
+    ],
+    hints=(
+        "Write down the mask for t = 2 and past = 1: two rows, three columns.",
+        "`x.tril(d)` keeps what is on or below the d-th diagonal. For past = 0 it is the main one.",
+        "torch.ones(t, past + t, dtype=torch.bool).tril(past)",
+    ),
+    passed="torch has both habits: `is_causal=True` starts the triangle at the left, `causal_lower_right` as you do.",
+    lint={"delegation": "tril is a tool here, the diagonal is the answer"},
+)
+
+
+def _real(lengths, longest):
+    """Which tokens are text, padded on the left: (B,) -> (B, T)"""
+    return torch.arange(longest) >= longest - lengths[:, None]
+
+
+def _batch_mask(lengths, longest):
+    return _causal(longest, 0) & _real(lengths, longest)[:, None, None, :]
+
+
+def _lengths(numbers, longest):
+    return lambda draw: {"lengths": np.array(numbers), "longest": longest}
+
+
+batch_mask = Implement(
+    id="w07.batch_mask",
+    title="Causal, and no padding",
+    minutes=8,
+    level=2,
+    needs=("w07.causal_mask", "w01.sequence_mask"),
+    cases=[
+        Case("three sentences", _lengths([2, 5, 3], 5)),
+        Case("two sentences", _lengths([4, 1], 6)),
+        Case("not contiguous", lambda draw: {"lengths": np.array([1, 9, 4, 9, 3, 9])[::2], "longest": 4}),
+        Case("one sentence", _lengths([3], 4)),
+        Case("an empty sentence", _lengths([0, 2], 3), extreme=True),
+    ],
+    oracle=_batch_mask,
+    reference="the page",
+    mistakes=[
+        Mistake(
+            "padding on the right",
+            "The padding is taken to be on the right. It is on the left: the last n of the columns are real.",
+            lambda lengths, longest: (
+                _causal(longest, 0) & (torch.arange(longest) < lengths[:, None])[:, None, None, :]
+            ),
+        ),
+        Mistake(
+            "padding only",
+            "The future is visible: the causal triangle is missing.",
+            lambda lengths, longest: _real(lengths, longest)[:, None, None, :].expand(-1, 1, longest, -1),
+        ),
+        Mistake(
+            "either",
+            "The two are joined by `or`. A key must be in the past and real: `&`.",
+            lambda lengths, longest: _causal(longest, 0) | _real(lengths, longest)[:, None, None, :],
+        ),
+        Mistake(
+            "rows for columns",
+            "The padding is on the axis of the queries. What is to be hidden is the key: real[:, None, None, :].",
+            lambda lengths, longest: _causal(longest, 0) & _real(lengths, longest)[:, None, :, None],
+        ),
+        Mistake(
+            "no axis for heads",
+            "The axis of the heads is missing: (B, 1, T, T), so that one mask serves all heads.",
+            lambda lengths, longest: _batch_mask(lengths, longest)[:, 0],
+        ),
+        Mistake(
+            "one too few",
+            "One real token is hidden: with n real ones of T, the first stands in column T - n, and that one counts.",
+            lambda lengths, longest: (
+                _causal(longest, 0) & (torch.arange(longest) > longest - lengths[:, None])[:, None, None, :]
+            ),
+        ),
+        Mistake(
+            "padding sees itself",
+            "Padded tokens see themselves. Nobody should look at padding; rows that see nothing are for the next exercise.",
+            lambda lengths, longest: _batch_mask(lengths, longest) | torch.eye(longest, dtype=torch.bool),
+        ),
+        Mistake(
+            "inverted",
+            "True and False are exchanged: True means may look.",
+            lambda lengths, longest: ~_batch_mask(lengths, longest),
+        ),
+    ],
+    hints=(
+        "Two masks, joined by `&`: the triangle (T, T), and the real keys with an axis for every other one.",
+        "real = torch.arange(longest) >= longest - lengths[:, None] is (B, T). As keys: real[:, None, None, :], (B, 1, 1, T).",
+        "return causal_mask(longest) & (torch.arange(longest) >= longest - lengths[:, None])[:, None, None, :]",
+    ),
+    passed="Broadcasting does the rest: (T, T) and (B, 1, 1, T) meet as (B, 1, T, T).",
+    lint={"delegation": "torch has no function for it"},
+)
+
+
+def _attention(q, k, v, mask):
+    return F.scaled_dot_product_attention(q, k, v, mask)
+
+
+def _masked_scores(q, k, mask, fill=-math.inf):
+    return _scores(q, k) if mask is None else _scores(q, k).masked_fill(~mask, fill)
+
+
+def _masked_late(q, k, v, mask):
+    weights = _scores(q, k).softmax(-1)
+    return (weights if mask is None else weights * mask) @ v
+
+
+def _masked_by_sum(q, k, v, mask):
+    return (_scores(q, k) + (0 if mask is None else mask.to(q.dtype))).softmax(-1) @ v
+
+
+def _painted_over(q, k, v, mask):
+    hidden = 0 if mask is None else torch.zeros(mask.shape, dtype=q.dtype).masked_fill(~mask, -math.inf)
+    return (_scores(q, k) + hidden).softmax(-1).nan_to_num(0.0) @ v
+
+
+def _qkv(q, k, v, mask=None, make="normal", scale=1):
+    """Inputs of attention; `mask(draw)` makes the mask."""
+    return lambda draw: {
+        "q": scale * getattr(draw, make)(*q),
+        "k": scale * getattr(draw, make)(*k),
+        "v": getattr(draw, make)(*v),
+        "mask": None if mask is None else mask(draw),
+    }
+
+
+def _blind_row(draw):
+    mask = draw.bools(3, 5)
+    mask[:, 1], mask[1] = True, False
+    return mask
+
+
+attention = Implement(
+    id="w07.attention",
+    title="Attention with a mask",
+    minutes=12,
+    level=3,
+    needs=("w07.weights", "w07.causal_mask"),
+    dtype="float64",
+    cases=[
+        Case("no mask", _qkv((2, 3, 4, 5), (2, 3, 6, 5), (2, 3, 6, 7))),
+        Case("causal, 3 after 2", _qkv((3, 4), (5, 4), (5, 2), lambda draw: np.tri(3, 5, 2, dtype=bool))),
+        Case(
+            "padded, 3 heads",
+            _qkv(
+                (2, 3, 4, 5),
+                (2, 3, 7, 5),
+                (2, 3, 7, 6),
+                lambda draw: (np.arange(7) < np.array([[4], [6]]))[:, None, None, :],
+            ),
+        ),
+        Case("a row that sees nothing", _qkv((3, 4), (5, 4), (5, 2), _blind_row)),
+        Case(
+            "not contiguous",
+            _qkv((2, 4, 3), (2, 5, 3), (2, 5, 6), lambda draw: np.tri(4, 5, 1, dtype=bool), "transposed"),
+        ),
+        Case("one key", _qkv((3, 2), (1, 2), (1, 4)), extreme=True),
+        Case(
+            "nothing to see",
+            _qkv((2, 3), (4, 3), (4, 5), lambda draw: np.zeros((2, 4), dtype=bool)),
+            extreme=True,
+        ),
+        Case(
+            "large numbers",
+            _qkv((3, 4), (5, 4), (5, 2), lambda draw: np.tri(3, 5, 2, dtype=bool), scale=100),
+            extreme=True,
+        ),
+    ],
+    oracle=_attention,
+    grads=("q", "k", "v"),
+    rules=Rules(forbids=_ATTENTIONS),
+    mistakes=[
+        Mistake(
+            "a row of NaN",
+            "A query that may look at nothing has only -inf in its row: e^-inf / 0 is NaN. Its output should be 0.",
+            lambda q, k, v, mask: _masked_scores(q, k, mask).softmax(-1) @ v,
+        ),
+        Mistake(
+            "average of everything",
+            "With one large negative number everywhere, a query that may see nothing looks at all keys alike. Its weights should be 0.",
+            lambda q, k, v, mask: _masked_scores(q, k, mask, -1e30).softmax(-1) @ v,
+        ),
+        Mistake(
+            "NaN in the gradient",
+            "-inf was added to the scores, and the NaN painted over. On the way back it is still there: fill with a finite number.",
+            _painted_over,
+        ),
+        Mistake(
+            "inverted",
+            "Keep and drop are exchanged: True means may look, so fill where the mask is False, ~mask.",
+            lambda q, k, v, mask: _attention(q, k, v, None if mask is None else ~mask),
+        ),
+        Mistake(
+            "filled with 0",
+            "Hidden scores are set to 0, and e^0 is 1: they still get attention. They need a very negative number.",
+            lambda q, k, v, mask: _masked_scores(q, k, mask, 0.0).softmax(-1) @ v,
+        ),
+        Mistake(
+            "masked after the softmax",
+            "The weights are masked after the softmax: what is left of a row no longer sums to 1.",
+            _masked_late,
+        ),
+        Mistake(
+            "mask added",
+            "The mask is added as 0 and 1: hidden keys are only a little less attractive. Fill them with a very negative number.",
+            _masked_by_sum,
+        ),
+        Mistake(
+            "no scale",
+            "The scores are not divided by the square root of d.",
+            lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask, scale=1.0),
+        ),
+    ],
+    hints=(
+        "Scores, then the mask, then the softmax. Which number, put into a score, makes its weight 0?",
+        "Fill with torch.finfo(q.dtype).min, which is finite; after the softmax set the hidden weights to 0 as well.",
+        "weights = scores.masked_fill(~mask, torch.finfo(q.dtype).min).softmax(-1).masked_fill(~mask, 0); weights @ v",
+    ),
+    passed="torch's function gives 0 for such rows too; nn.MultiheadAttention gives NaN if it is asked for the weights as well.",
+)
+
+
+def _split(x, heads):
+    return torch.stack(x.chunk(heads, -1), 1)
+
+
+split_heads = Implement(
+    id="w07.split_heads",
+    title="Cut into heads",
+    minutes=6,
+    level=2,
+    cases=[
+        Case("3 heads of 4", lambda draw: {"x": draw.normal(2, 5, 12), "heads": 3}),
+        Case("2 heads of 3", lambda draw: {"x": draw.normal(3, 4, 6), "heads": 2}),
+        Case("one sentence", lambda draw: {"x": draw.normal(1, 3, 10), "heads": 5}),
+        Case("not contiguous", lambda draw: {"x": draw.transposed(2, 3, 8), "heads": 4}),
+        Case("one head", lambda draw: {"x": draw.normal(2, 3, 4), "heads": 1}, extreme=True),
+    ],
+    oracle=_split,
+    grads=("x",),
+    memory="any",
+    reference="torch's chunk and stack",
+    mistakes=[
+        Mistake(
+            "reshaped in one go",
+            "The shape is right, the numbers are shuffled: reshape alone mixes tokens into heads. First (B, T, heads, D / heads), then transpose.",
+            lambda x, heads: x.reshape(len(x), heads, x.shape[1], -1),
+        ),
+        Mistake(
+            "dealt like cards",
+            "Each head gets every n-th feature. A head is a block of neighboring features: (B, T, heads, D / heads) in this order.",
+            lambda x, heads: x.reshape(*x.shape[:2], -1, heads).permute(0, 3, 1, 2),
+        ),
+        Mistake(
+            "not transposed",
+            "Heads and tokens have to change places: (B, heads, T, D / heads).",
+            lambda x, heads: x.reshape(*x.shape[:2], heads, -1),
+        ),
+        Mistake(
+            "features before tokens",
+            "Tokens and features have changed places too: (B, heads, T, D / heads).",
+            lambda x, heads: _split(x, heads).transpose(2, 3),
+        ),
+        Mistake(
+            "that many features",
+            "`heads` is the number of heads, not of features in one: each has D / heads of them.",
+            lambda x, heads: x.reshape(*x.shape[:2], -1, heads).transpose(1, 2),
+        ),
+        Mistake(
+            "batch in the wrong place",
+            "The batch comes first, then the heads: (B, heads, T, D / heads).",
+            lambda x, heads: torch.stack(x.chunk(heads, -1)),
+        ),
+    ],
+    hints=(
+        "Which axis is cut? Only the features. So first make two axes of that one, and leave the rest alone.",
+        "x.reshape(B, T, heads, D // heads), then exchange axes 1 and 2.",
+        "return x.reshape(*x.shape[:2], heads, -1).transpose(1, 2)",
+    ),
+    passed="Nothing is copied: the heads are a view of the same numbers, with other strides.",
+    lint={"delegation": "torch has no function for it; a reshape and a transpose are the answer"},
+)
+
+
+def _merge(x):
+    return torch.cat(x.unbind(1), -1)
+
+
+merge_heads = Implement(
+    id="w07.merge_heads",
+    title="And together again",
+    minutes=4,
+    level=2,
+    needs=("w07.split_heads",),
+    cases=[
+        Case("3 heads of 4", lambda draw: {"x": draw.normal(2, 3, 5, 4)}),
+        Case("4 heads of 3", lambda draw: {"x": draw.normal(1, 4, 2, 3)}),
+        Case("2 heads of 6", lambda draw: {"x": draw.normal(3, 2, 5, 6)}),
+        Case("not contiguous", lambda draw: {"x": draw.transposed(2, 3, 4, 5)}),
+        Case("one head", lambda draw: {"x": draw.normal(2, 1, 3, 4)}, extreme=True),
+    ],
+    oracle=_merge,
+    grads=("x",),
+    memory="any",
+    reference="torch's unbind and cat",
+    mistakes=[
+        Mistake(
+            "reshaped in one go",
+            "The shape is right, the numbers are shuffled: heads and tokens have to change places before the reshape.",
+            lambda x: x.reshape(len(x), x.shape[2], -1),
+        ),
+        Mistake(
+            "view",
+            "After a transpose the numbers lie in another order, and view refuses to copy. reshape copies where it must.",
+            lambda x: x.transpose(1, 2).view(len(x), x.shape[2], -1),
+        ),
+        Mistake(
+            "dealt like cards",
+            "The features of the heads are interleaved. They go one head after the other: transpose axes 1 and 2.",
+            lambda x: x.permute(0, 2, 3, 1).reshape(len(x), x.shape[2], -1),
+        ),
+        Mistake(
+            "added up",
+            "The heads are added. They go side by side: D / heads features each make D together.",
+            lambda x: x.sum(1),
+        ),
+        Mistake(
+            "averaged",
+            "The heads are averaged. They go side by side: D / heads features each make D together.",
+            lambda x: x.mean(1),
+        ),
+        Mistake(
+            "heads left apart",
+            "The last two axes are still apart: (B, T, heads, D / heads) becomes (B, T, D).",
+            lambda x: x.transpose(1, 2).contiguous(),
+        ),
+    ],
+    hints=(
+        "Walk the way of split_heads backwards: the last step first.",
+        "Exchange axes 1 and 2: (B, T, heads, D / heads). Then make one axis of the last two.",
+        "return x.transpose(1, 2).flatten(2)",
+    ),
+    passed="This one copies: after the transpose the features of a token do not lie side by side.",
+    lint={"delegation": "torch has no function for it; a transpose and a reshape are the answer"},
+)
+
+
+def _multi_head(
+    x,
+    memory,
+    mask,
+    p,
+    heads,
+    *,
+    order="qkv",
+    query_from=None,
+    split=_split,
+    merge=_merge,
+    scale=None,
+    out=True,
+):
+    """Multi-head attention in which single steps can be done otherwise."""
+    memory = x if memory is None else memory
+    source = {"q": x if query_from is None else query_from(x, memory), "k": memory, "v": memory}
+    blocks = dict(
+        zip(order, zip(p["in_proj_weight"].chunk(3), p["in_proj_bias"].chunk(3), strict=True), strict=True)
+    )
+    q, k, v = (split(F.linear(source[name], *blocks[name]), heads) for name in "qkv")
+    merged = merge(F.scaled_dot_product_attention(q, k, v, mask, scale=scale))
+    return F.linear(merged, p["out_proj.weight"], p["out_proj.bias"]) if out else merged
+
+
+def _attending(change):
+    """(width, heads) -> a module with torch's parameter names whose forward is `change(x, memory, mask, p, heads)`."""
+
+    def make(width, heads):
+        class Attending(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.in_proj_weight = torch.nn.Parameter(torch.zeros(3 * width, width))
+                self.in_proj_bias = torch.nn.Parameter(torch.zeros(3 * width))
+                self.out_proj = torch.nn.Linear(width, width)
+
+            def forward(self, x, memory=None, mask=None):
+                return change(x, memory, mask, dict(self.named_parameters()), heads)
+
+        return Attending()
+
+    return make
+
+
+def _variant(**changes):
+    return _attending(lambda *inputs: _multi_head(*inputs, **changes))
+
+
+_PARTS = ("in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias")
+
+
+def _use_multi_head(answer, x, memory, mask, heads, *parameters):
+    module = answer(x.shape[-1], heads)
+    return torch.func.functional_call(module, dict(zip(_PARTS, parameters, strict=True)), (x, memory, mask))
+
+
+def _torchs_multi_head(x, memory, mask, heads, *parameters):
+    module = torch.nn.MultiheadAttention(x.shape[-1], heads, batch_first=True, dtype=x.dtype)
+    memory = x if memory is None else memory
+    if mask is not None:  # torch's True means drop, and it wants one mask per head
+        mask = ~mask.expand(len(x), heads, x.shape[1], memory.shape[1]).flatten(0, 1)
+    inputs, options = (x, memory, memory), {"attn_mask": mask, "need_weights": False}
+    return torch.func.functional_call(module, dict(zip(_PARTS, parameters, strict=True)), inputs, options)[0]
+
+
+def _heads_case(x, memory=None, heads=2, mask=None, make="normal"):
+    def inputs(draw):
+        width = x[-1]
+        return {
+            "x": getattr(draw, make)(*x),
+            "memory": None if memory is None else getattr(draw, make)(*memory),
+            "mask": None if mask is None else mask(draw),
+            "heads": heads,
+            "in_proj_weight": draw.normal(3 * width, width),
+            "in_proj_bias": draw.normal(3 * width),
+            "out_proj.weight": draw.normal(width, width),
+            "out_proj.bias": draw.normal(width),
+        }
+
+    return inputs
+
+
+multi_head = Implement(
+    id="w07.multi_head",
+    title="Multi-head attention",
+    minutes=15,
+    level=3,
+    needs=("w07.attention", "w07.split_heads", "w07.merge_heads"),
+    dtype="float64",
+    cases=[
+        Case("itself, 2 heads", _heads_case((2, 5, 6))),
+        Case("a memory, 3 heads", _heads_case((2, 3, 12), (2, 5, 12), 3)),
+        Case("padded memory", _heads_case((2, 3, 4), (2, 5, 4), 2, lambda draw: (np.arange(5) < np.array([[4], [2]]))[:, None, None, :])),
+        Case("causal, not contiguous", _heads_case((2, 3, 8), None, 4, lambda draw: np.tri(3, dtype=bool), "transposed")),
+        Case("one sentence, one head", _heads_case((1, 4, 3), None, 1), extreme=True),
+    ],
+    use=_use_multi_head,
+    oracle=_torchs_multi_head,
+    grads=("x", *_PARTS),
+    rules=Rules(forbids=_ATTENTIONS),
+    reference="nn.MultiheadAttention",
+    mistakes=[
+        Mistake(
+            "scaled by the whole width",
+            "The scores are divided by the root of the whole width: cut into heads before you attend, then d is that of one head.",
+            _attending(lambda x, memory, mask, p, heads: _multi_head(x, memory, mask, p, heads, scale=x.shape[-1] ** -0.5)),
+        ),
+        Mistake(
+            "keys and values exchanged",
+            "The second third of in_proj_weight makes the keys, the last one the values; here it is the other way round.",
+            _variant(order="qvk"),
+        ),
+        Mistake(
+            "queries and keys exchanged",
+            "The first third of in_proj_weight makes the queries, the second one the keys; here it is the other way round.",
+            _variant(order="kqv"),
+        ),
+        Mistake(
+            "no output layer",
+            "The heads are put together and returned; out_proj, which mixes them, is missing.",
+            _variant(out=False),
+        ),
+        Mistake(
+            "memory ignored",
+            "Keys and values come from x even where a memory is given.",
+            _attending(lambda x, memory, mask, p, heads: _multi_head(
+                x, None, None if memory is not None else mask, p, heads)),
+        ),
+        Mistake(
+            "queries from the memory",
+            "The queries come from the memory. x asks; the memory has the keys and the values.",
+            _variant(query_from=lambda x, memory: memory),
+        ),
+        Mistake(
+            "mask forgotten",
+            "The mask is not handed on to `attention`.",
+            _attending(lambda x, memory, mask, p, heads: _multi_head(x, memory, None, p, heads)),
+        ),
+        Mistake(
+            "one head",
+            "All features are one head: `heads` is not used. Cut q, k and v with split_heads.",
+            _attending(lambda x, memory, mask, p, heads: _multi_head(x, memory, mask, p, 1)),
+        ),
+    ],
+    hints=(
+        "Five steps: project, cut, attend, put together, project. You have a function for each of the middle three.",
+        "wq, wk, wv = self.in_proj_weight.chunk(3), the biases likewise; q = F.linear(x, wq, bq), k = F.linear(memory, wk, bk).",
+        "heads = (split_heads(t, self.heads) for t in (q, k, v)); return self.out_proj(merge_heads(attention(*heads, mask)))",
+    ),
+    passed="The state dict passes both ways: the names and shapes are those of nn.MultiheadAttention.",
+    lint={"equal axes": "a projection maps a width to the same width; a transposed one is told by its values",
+          "distinct": "the same: projections are square"},
+)  # fmt: skip
+
+
+def _angles(positions, width, base=10000.0, power=2.0):
+    pairs = torch.arange(width // 2, dtype=positions.dtype)
+    return positions[:, None] / base ** (power * pairs / width)
+
+
+def _woven(even, odd):
+    return torch.stack([even, odd], -1).flatten(-2)
+
+
+def _sinusoidal(positions, width):
+    angles = _angles(positions, width)
+    return _woven(angles.sin(), angles.cos())
+
+
+def _own_frequencies(positions, width):
+    columns = torch.arange(width, dtype=positions.dtype)
+    angles = positions[:, None] / 10000 ** (columns / width)
+    return _woven(angles[:, ::2].sin(), angles[:, 1::2].cos())
+
+
+def _at(positions, width, make=lambda values: values):
+    return lambda draw: {"positions": make(np.array(positions, dtype=float)), "width": width}
+
+
+sinusoidal = Implement(
+    id="w07.sinusoidal",
+    title="A clock with many hands",
+    minutes=8,
+    level=2,
+    dtype="float64",
+    reduces=100_000,
+    cases=[
+        Case("5 positions, width 6", _at([0, 1, 2, 3, 4], 6)),
+        Case("7 positions, width 4", _at([0, 1, 2, 3, 4, 5, 6], 4)),
+        Case("far away, width 8", _at([12, 30, 47], 8)),
+        Case("not contiguous", _at([3, 9, 1, 9, 8, 9], 10, lambda values: values[::2])),
+        Case("one position, width 2", _at([5], 2), extreme=True),
+    ],
+    oracle=_sinusoidal,
+    reference="the formula",
+    mistakes=[
+        Mistake(
+            "halves",
+            "All sines first, then all cosines. Here they alternate: sine in the even columns, cosine in the odd ones.",
+            lambda positions, width: torch.cat(
+                [_angles(positions, width).sin(), _angles(positions, width).cos()], -1
+            ),
+        ),
+        Mistake(
+            "cosine first",
+            "Sine and cosine are exchanged: the even columns are sines.",
+            lambda positions, width: _woven(_angles(positions, width).cos(), _angles(positions, width).sin()),
+        ),
+        Mistake(
+            "slowed by half",
+            "The exponent is i / width; it is 2i / width, with i counting the pairs.",
+            lambda positions, width: _woven(
+                _angles(positions, width, power=1.0).sin(), _angles(positions, width, power=1.0).cos()
+            ),
+        ),
+        Mistake(
+            "a frequency per column",
+            "Sine and cosine of a pair have different frequencies. Columns 2i and 2i + 1 share one: exponent 2i / width.",
+            _own_frequencies,
+        ),
+        Mistake(
+            "faster and faster",
+            "The positions are multiplied by the power of 10000; they are divided by it.",
+            lambda positions, width: _woven(
+                _angles(positions, width, power=-2.0).sin(), _angles(positions, width, power=-2.0).cos()
+            ),
+        ),
+        Mistake(
+            "counted from 1",
+            "The positions have been moved by one: take them as they come.",
+            lambda positions, width: _sinusoidal(positions + 1, width),
+        ),
+        Mistake(
+            "sines only",
+            "Every column is a sine. The odd columns are cosines.",
+            lambda positions, width: _angles(positions, width).sin().repeat_interleave(2, -1),
+        ),
+        Mistake(
+            "one frequency",
+            "All pairs turn at the same speed: the exponent has to grow from pair to pair.",
+            lambda positions, width: _woven(
+                _angles(positions, width, power=0.0).sin(), _angles(positions, width, power=0.0).cos()
+            ),
+        ),
+    ],
+    hints=(
+        "First the angles: one row per position, one column per pair, (T, width / 2). Broadcasting does it.",
+        "pairs = torch.arange(0, width, 2); angles = positions[:, None] / 10000 ** (pairs / width). Then weave sine and cosine.",
+        "torch.stack([angles.sin(), angles.cos()], -1) is (T, width / 2, 2); .flatten(1) makes them alternate",
+    ),
+    passed="Any shift by n positions is one fixed rotation of every pair, whatever the position. Remember that for the next one.",
+    lint={"delegation": "torch has no function for it", "equal axes": "positions have one axis"},
+)
+
+
+def _rotary(x, positions):
+    """By complex numbers: each pair is one, and turning it is a product."""
+    angles = _angles(positions, x.shape[-1]).to(x.dtype)
+    pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2).contiguous())
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
+
+
+def _turned(x, angles):
+    even, odd = x[..., ::2], x[..., 1::2]
+    return _woven(even * angles.cos() - odd * angles.sin(), even * angles.sin() + odd * angles.cos())
+
+
+def _turned_halves(x, positions):
+    angles = _angles(positions, x.shape[-1])
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()], -1)
+
+
+def _turned_in_two_steps(x, positions):
+    angles = _angles(positions, x.shape[-1])
+    even = x[..., ::2] * angles.cos() - x[..., 1::2] * angles.sin()
+    return _woven(even, even * angles.sin() + x[..., 1::2] * angles.cos())
+
+
+def _turn(shape, positions, make="normal"):
+    return lambda draw: {"x": getattr(draw, make)(*shape), "positions": np.array(positions, dtype=float)}
+
+
+rotary = Implement(
+    id="w07.rotary",
+    title="Turn, do not add",
+    minutes=12,
+    level=3,
+    needs=("w07.sinusoidal",),
+    dtype="float64",
+    reduces=100_000,
+    cases=[
+        Case("5 tokens, width 6", _turn((5, 6), [0, 1, 2, 3, 4])),
+        Case("heads, from position 7", _turn((2, 3, 4, 8), [7, 8, 9, 10])),
+        Case("out of order", _turn((2, 3, 4), [20, 5, 11])),
+        Case("not contiguous", _turn((1, 3, 10), [0, 2, 1], "transposed")),
+        Case("one token, one pair", _turn((1, 2), [3]), extreme=True),
+    ],
+    oracle=_rotary,
+    grads=("x",),
+    memory="fresh",
+    reference="a product of complex numbers",
+    mistakes=[
+        Mistake(
+            "halves",
+            "Feature i is paired with feature i + D / 2, as some libraries do. Here neighbors are pairs: 2i and 2i + 1.",
+            _turned_halves,
+        ),
+        Mistake(
+            "turned backwards",
+            "The pairs turn the other way: the new first one is a cos - b sin, the new second one a sin + b cos.",
+            lambda x, positions: _turned(x, -_angles(positions, x.shape[-1])),
+        ),
+        Mistake(
+            "second from the new first",
+            "The first of each pair was replaced before the second was computed from it. Keep the old one until both are done.",
+            _turned_in_two_steps,
+        ),
+        Mistake(
+            "one speed",
+            "All pairs turn by the same angle; pair i turns by position / 10000 ** (2i / D).",
+            lambda x, positions: _turned(x, _angles(positions, x.shape[-1], power=0.0)),
+        ),
+        Mistake(
+            "slowed by half",
+            "The exponent is i / D; it is 2i / D, with i counting the pairs.",
+            lambda x, positions: _turned(x, _angles(positions, x.shape[-1], power=1.0)),
+        ),
+        Mistake(
+            "positions ignored",
+            "The tokens are counted from 0. Their positions are given, and may start anywhere.",
+            lambda x, positions: _rotary(x, torch.arange(len(positions), dtype=positions.dtype)),
+        ),
+        Mistake(
+            "added",
+            "The sinusoids are added to x. A rotation multiplies: each pair keeps its length.",
+            lambda x, positions: x + _sinusoidal(positions, x.shape[-1]),
+        ),
+        Mistake(
+            "mirrored",
+            "A sign is lost: the new first one is a cos minus b sin.",
+            lambda x, positions: _woven(
+                x[..., ::2] * _angles(positions, x.shape[-1]).cos()
+                + x[..., 1::2] * _angles(positions, x.shape[-1]).sin(),
+                x[..., ::2] * _angles(positions, x.shape[-1]).sin()
+                + x[..., 1::2] * _angles(positions, x.shape[-1]).cos(),
+            ),
+        ),
+    ],
+    hints=(
+        "The angles are those of the last exercise, (T, D / 2). The pairs are x[..., ::2] and x[..., 1::2], both (..., T, D / 2).",
+        "a, b = x[..., ::2], x[..., 1::2]; the new pair is (a cos - b sin, a sin + b cos). Weave the two as before.",
+        "torch.stack([a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()], -1).flatten(-2)",
+    ),
+    passed="q and k turned so that their product knows only the distance: Llama and most models since use it, without parameters.",
+    lint={"delegation": "torch has no function for it; complex numbers are a fair answer too"},
+)
+
+
+def _empty(*shape):
+    return torch.empty(1).expand(shape)  # one number in memory, whatever the shape
+
+
+def _multiplications(a, b):
+    """Of a matrix product of two shapes: one for each number of the result and each term of its sum."""
+    return lambda: (_empty(*a) @ _empty(*b)).numel() * a[-1]
+
+
+def _parameters(heads):
+    return lambda: sum(p.numel() for p in torch.nn.MultiheadAttention(64, heads).parameters())
+
+
+def _break_even():
+    """The first length at which scores and weighted values cost as much as the four projections."""
+    return next(t for t in range(1, 4096) if 2 * t * t * 64 >= 4 * t * 64 * 64)
+
+
+cost = Predict(
+    id="w07.cost",
+    title="What does looking cost?",
+    minutes=10,
+    level=2,
+    needs=("w07.multi_head",),
+    items={
+        "a": Item("shape of q, cut into heads", lambda: tuple(_split(_empty(2, 128, 64), 4).shape)),
+        "b": Item(
+            "shape of the weights",
+            lambda: tuple((_empty(2, 4, 128, 16) @ _empty(2, 4, 16, 128)).shape),
+        ),
+        "c": Item("parameters of the layer", _parameters(4)),
+        "d": Item("parameters with 8 heads", _parameters(8)),
+        "e": Item(
+            "multiplications of q @ k.transpose(-1, -2)",
+            _multiplications((2, 4, 128, 16), (2, 4, 16, 128)),
+        ),
+        "f": Item(
+            "multiplications of the four projections", lambda: 4 * _multiplications((2, 128, 64), (64, 64))()
+        ),
+        "g": Item(
+            "how many times as many weights for twice as many tokens",
+            lambda: _split(_empty(1, 256, 64), 4).shape[2] ** 2 // 128**2,
+        ),
+        "h": Item("at how many tokens the two parts cost the same", _break_even),
+        "i": Item(
+            "GiB of weights at 8,192 tokens and 32 heads, one sentence, float32",
+            lambda: 4 * _empty(1, 32, 8192, 8192).numel() // 2**30,
+        ),
+    },
+    mistakes=[
+        Mistake("tokens before heads", "a: heads come before tokens: (B, heads, T, D / heads).", {"a": (2, 128, 4, 16)}),
+        Mistake("heads keep the width", "a: the heads share the 64 features, 16 each.", {"a": (2, 4, 128, 64)}),
+        Mistake("one map for all heads", "b: every head has a map of its own.", {"b": (2, 128, 128)}),
+        Mistake("features in the map", "b: a map says who looks at whom: tokens by tokens.", {"b": (2, 4, 128, 16)}),
+        Mistake("biases forgotten", "c: each of the four layers has 64 biases.", {"c": 4 * 64 * 64}),
+        Mistake("three layers", "c: three projections in, and one out.", {"c": 3 * (64 * 64 + 64)}),
+        Mistake("more heads, more parameters", "d: more heads are narrower heads. The matrices stay as they are.", {"d": 2 * 16640}),
+        Mistake("every head at full width", "e: a head multiplies 16 features, not 64.", {"e": 2 * 4 * 128 * 128 * 64}),
+        Mistake("one sentence", "e: there are two sentences.", {"e": 4 * 128 * 128 * 16}),
+        Mistake("three projections", "f: the output layer is the fourth.", {"f": 3 * 2 * 128 * 64 * 64}),
+        Mistake("twice as many", "g: rows and columns both double.", {"g": 2}),
+        Mistake("scores alone", "h: the weights times the values cost as much as the scores: 2 T T D in all.", {"h": 256}),
+        Mistake("numbers for bytes", "i: a float32 has 4 bytes.", {"i": 2}),
+        Mistake("one head's share", "i: that is one head; there are 32.", {"i": 0.25}),
+    ],
+    hints=(
+        "A product of (n, k) and (k, m) takes n k m multiplications. Count the heads and the sentences.",
+        "e: 2 sentences, 4 heads, 128 by 128 scores, 16 products each. f: 2 times 128 tokens, four times 64 by 64.",
+        "h: scores and weighted values, 2 T T D, against four projections, 4 T D D: equal at T = 2 D. i: 32 * 8192 ** 2 * 4 / 2 ** 30.",
+    ),
+    passed="Weights that nobody keeps are the idea of FlashAttention: it never writes the map to memory. Week 8 builds it.",
+)  # fmt: skip
