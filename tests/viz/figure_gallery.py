@@ -136,4 +136,8 @@ FIGURES = {
     "compare 3-D": lambda: viz.compare(np.ones((2, 3, 4)), np.arange(24).reshape(2, 3, 4)),
     "compare empty": lambda: viz.compare(np.ones((0, 3)), np.ones((0, 3))),
     "compare heat": heat,
+    "sampling": lambda: viz.sampling(),
+    "sampling, three knobs": lambda: viz.sampling(temperature=0.8, top_k=10, top_p=0.9),
+    "sampling, greedy": lambda: viz.sampling([1.0, 3.0], ["\n", " a long piece of a word"], temperature=0.0),
+    "sampling, many": lambda: viz.sampling(np.linspace(2, -2, 60), title="sixty tokens"),
 }
