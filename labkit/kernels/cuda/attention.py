@@ -99,7 +99,8 @@ def _attention_grad_query(g, q, k, v, mask, drop, logsum, delta, scale, causal, 
     """Block (nh, y, z): queries from y ROWS, columns from z LANES of gq; walks over the keys.
 
     With p = exp(score - logsum) and gs = p (g . v drop - delta), the gradient of the score,
-    gq = scale * sum over keys of gs k. Shared: as forward. Thread (row, lane) owns one element of gq.
+    gq = scale * sum over keys of gs k. Shared: as forward. Thread (row, lane) owns one element of gq. Reads q
+    and g once, k twice and v once per ROWS queries; writes gq once.
     """
     own = cuda.shared.array((ROWS, LANES), q.dtype)
     other = cuda.shared.array((LANES, PAD), q.dtype)
@@ -133,7 +134,8 @@ def _attention_grad_key(g, q, k, v, mask, drop, logsum, delta, scale, causal, gk
     """The same with roles exchanged: block (nh, y, z) owns keys from y ROWS and walks over the queries.
 
     gk = scale * sum over queries of gs q, gv = sum over queries of p drop g. Thread (row, lane) owns column
-    lane of both for key row; no two blocks write one place, so no atomics.
+    lane of both for key row; no two blocks write one place, so no atomics. Shared: as above, and a tile of
+    slopes and of weights. Reads k and v once, q and g once per ROWS keys in each pass; writes gk and gv once.
     """
     own = cuda.shared.array((ROWS, LANES), q.dtype)
     other = cuda.shared.array((LANES, PAD), q.dtype)

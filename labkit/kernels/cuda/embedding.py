@@ -59,7 +59,10 @@ def _add_sorted(g, index, order, gw):
 
 @kernel("I1 i i i I1")
 def _first_outside(index, size, ignore, has_ignore, first):
-    """Thread i looks at index[i]; of those outside of [0, size) the first position is kept, atomically."""
+    """Thread i owns index[i] and reads it; if it is outside of [0, size), `first` becomes i, if smaller.
+
+    Many threads may change that one number, so it is an atomic minimum; in a right index nobody does.
+    """
     i = cuda.grid(1)
     if i < index.size:
         value = index[i]
@@ -69,7 +72,7 @@ def _first_outside(index, size, ignore, has_ignore, first):
 
 @kernel("I1 I2")
 def _one_hot(index, out):
-    """Thread i owns out[n, c]."""
+    """Thread i owns out[n, c]: reads one index (its neighbors the same), writes 1 or 0."""
     i = cuda.grid(1)
     if i < out.size:
         n, c = i // out.shape[1], i % out.shape[1]

@@ -73,7 +73,10 @@ def _gather(x, index, axis, out):
 
 @kernel("F4 I4 i F4")
 def _scatter_add(src, index, axis, out):
-    """Thread i owns src[i] and adds it where its index points to, atomically: an index may come twice."""
+    """Thread i owns src[i] and adds it where its index points to, atomically: an index may come twice.
+
+    Reads one index and one element, changes one.
+    """
     i = cuda.grid(1)
     if i < src.size:
         a, b, c, d = place(i, src.shape)
@@ -85,6 +88,7 @@ def _last_writer(index, axis, writer):
     """Thread i owns index[i], and leaves its number where the index points to if it is the largest there.
 
     Two threads that wrote values to one place would race; with this, the last one in order wins every time.
+    Reads one index, changes one number, atomically.
     """
     i = cuda.grid(1)
     if i < index.size:
@@ -94,7 +98,10 @@ def _last_writer(index, axis, writer):
 
 @kernel("F4 I4 F4")
 def _write(src, writer, out):
-    """Thread i owns out[i] and fetches the value of its last writer, if it has one (-1: none)."""
+    """Thread i owns out[i] and fetches the value of its last writer, if it has one (-1: none).
+
+    Reads one number, and one element where something is written.
+    """
     i = cuda.grid(1)
     if i < out.size:
         a, b, c, d = place(i, out.shape)

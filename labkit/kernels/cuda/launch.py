@@ -5,51 +5,25 @@ A kernel is declared with the types of its arguments, which `python -m labkit ke
 """
 
 import inspect
-import math
-import sys
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from numba.core import config
 
 from labkit import cuda as device
 
+cuda: Any
 _numba = device._numba_cuda()
+if device.SIMULATED:
+    from labkit.kernels.cuda.simulator import Simulated
 
-
-class _Simulated:
-    """The simulator's `cuda` of the kernel that runs now, for all files; its own way serves one at a time."""
-
-    def __getattr__(self, name: str) -> Any:
-        from numba.cuda.simulator import kernel
-
-        return getattr(kernel._get_kernel_context() or _numba, name)
-
-    @property
-    def shared(self) -> Any:
-        """Shared arrays by block and source line. The simulator's own may give two threads two arrays."""
-        return self
-
-    def array(self, shape: Any, dtype: Any) -> Any:
-        caller, block = sys._getframe(1), self.blockIdx
-        arrays = self._const.__dict__  # lives as long as the launch
-        key = f"{caller.f_code.co_filename}:{caller.f_lineno}:{block.x}:{block.y}:{block.z}"
-        fresh = np.frombuffer(b"\xff" * (math.prod(np.atleast_1d(shape)) * dtype.itemsize), dtype)
-        return arrays.setdefault(key, fresh.reshape(shape).copy())  # not yet written: NaN or -1
-
-
-cuda = _Simulated() if device.SIMULATED else _numba
+    cuda = Simulated(_numba)
+else:  # Numba warns about grids too small to fill the GPU; a lesson's often are
+    cuda = _numba
+    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
 # Threads per block: a power of two. The simulator starts a Python thread for each, so it gets few.
 THREADS = 8 if device.SIMULATED else 256
-
-if (
-    device.SIMULATED
-):  # it polls at barriers: hand the interpreter from thread to thread sooner than after 5 ms
-    sys.setswitchinterval(2e-5)
-else:  # Numba warns about grids too small to fill the GPU; a lesson's often are
-    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
 ALL: dict[str, "Kernel"] = {}
 

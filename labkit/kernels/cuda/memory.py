@@ -44,7 +44,7 @@ def _fill(value, out):
 
 @kernel("i i I1")
 def _arange(start, step, out):
-    """Thread i owns out[i]."""
+    """Thread i owns out[i]: one element written, none read."""
     i = cuda.grid(1)
     if i < out.size:
         out[i] = start + i * step

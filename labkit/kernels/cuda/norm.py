@@ -39,7 +39,10 @@ def _layer_norm(x, w, b, eps, y, mean, rstd):
 
 @kernel("F2 F2 F1 F2 F2 F2")
 def _layer_norm_grad(g, x, w, mean, rstd, gx):
-    """Block i owns row i of gx: two sums over the row in two trees, then one walk. Reads 6 C, writes C."""
+    """Block i owns row i of gx: two sums over the row in two trees, then one walk.
+
+    Shared: one cell per thread. Reads 6 C elements (g, x and w twice), writes C.
+    """
     partial = cuda.shared.array(THREADS, x.dtype)
     T = x.dtype.type
     i, t, C = cuda.blockIdx.x, cuda.threadIdx.x, x.shape[1]
@@ -84,7 +87,10 @@ def _column_sums(g, x, mean, rstd, gw, gb):
 
 @kernel("F2 F1 f F2 F2")
 def _rms_norm(x, w, eps, y, rstd):
-    """Block i owns row i: two walks and one tree, as layer norm without the mean."""
+    """Block i owns row i: two walks and one tree, as layer norm without the mean.
+
+    Shared: one cell per thread. Reads a row twice (once from cache, if it fits); writes it and a number.
+    """
     partial = cuda.shared.array(THREADS, x.dtype)
     T = x.dtype.type
     i, t, C = cuda.blockIdx.x, cuda.threadIdx.x, x.shape[1]
@@ -100,7 +106,7 @@ def _rms_norm(x, w, eps, y, rstd):
 
 @kernel("F2 F2 F1 F2 F2")
 def _rms_norm_grad(g, x, w, rstd, gx):
-    """Block i owns row i of gx: one tree, two walks."""
+    """Block i owns row i of gx: one tree, two walks. Shared: one cell per thread. Reads 6 C, writes C."""
     partial = cuda.shared.array(THREADS, x.dtype)
     T = x.dtype.type
     i, t, C = cuda.blockIdx.x, cuda.threadIdx.x, x.shape[1]
@@ -117,7 +123,8 @@ def _rms_norm_grad(g, x, w, rstd, gx):
 def _batch_norm_stats(x, mean, var):
     """Block c owns channel c: its N * S elements in two walks (mean, then squared distances) and two trees.
 
-    Neighbors read neighbors within an image. Reads every element twice, writes two numbers.
+    Shared: one cell per thread. Neighbors read neighbors within an image. Reads every element twice, writes
+    two numbers.
     """
     partial = cuda.shared.array(THREADS, x.dtype)
     T = x.dtype.type
@@ -151,7 +158,8 @@ def _batch_norm(x, w, b, mean, var, eps, y):
 def _batch_norm_grad(g, x, w, mean, var, eps, training, gx, gw, gb):
     """Block c owns channel c: two sums in two trees (they are gw and gb), then one walk writes gx.
 
-    Reads g and x twice, writes gx once. Without training the statistics were constants: no correction.
+    Shared: one cell per thread. Reads g and x twice, writes gx once. Without training the statistics were
+    constants: no correction.
     """
     partial = cuda.shared.array(THREADS, x.dtype)
     T = x.dtype.type
@@ -178,7 +186,7 @@ def _batch_norm_grad(g, x, w, mean, var, eps, training, gx, gw, gb):
 
 @kernel("f f F1 F1 F1 F1")
 def _batch_norm_update(momentum, unbiased, mean, var, running_mean, running_var):
-    """Thread c owns channel c of both running statistics."""
+    """Thread c owns channel c of both running statistics: reads 4 numbers, writes 2."""
     c = cuda.grid(1)
     if c < mean.size:
         running_mean[c] += momentum * (mean[c] - running_mean[c])

@@ -72,7 +72,10 @@ def _avg_pool2d(x, KH, KW, sh, sw, ph, pw, with_pad, divisor, out):
 
 @kernel("F4 i i i i i i i i F4")
 def _avg_pool2d_grad(g, KH, KW, sh, sw, ph, pw, with_pad, divisor, out):
-    """Thread i owns out[n, c, y, z] and collects its share from every window that covers it: no atomics."""
+    """Thread i owns out[n, c, y, z] and collects its share from every window that covers it: no atomics.
+
+    Reads one element per window (KH * KW / stride^2 of them), writes one.
+    """
     i = cuda.grid(1)
     if i < out.size:
         z = i % out.shape[3]

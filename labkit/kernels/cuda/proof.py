@@ -25,6 +25,7 @@ from labkit import simt
 from labkit.kernels.cuda import compiled, launch
 from labkit.kernels.cuda.planted import BUGS, Bug
 from labkit.nn import functional as F
+from labkit.tensor import tensor
 
 SCHEDULES = 3
 
@@ -55,7 +56,7 @@ def verdicts() -> dict[str, Verdict]:
             verdict.errors.append(str(report))
 
     kernels, real = compiled.all_kernels(), launch.Kernel.__call__
-    launch.Kernel.__call__ = step  # type: ignore[method-assign]
+    launch.Kernel.__call__ = step  # type: ignore[assignment, method-assign]
     try:
         _examples(kernels)
     finally:
@@ -123,11 +124,11 @@ def _compiled_from(path: Path, kernel: launch.Kernel, bug: Bug) -> Callable[...,
 
 def _floats(*shape: int) -> Any:
     data = np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
-    return labkit.tensor(data, device="cuda").requires_grad_()
+    return tensor(data, device="cuda").requires_grad_()
 
 
 def _ints(values: Any) -> Any:
-    return labkit.tensor(values, device="cuda")
+    return tensor(values, device="cuda")
 
 
 def _examples(kernels: dict[str, Any]) -> None:
@@ -207,7 +208,7 @@ def _sequences() -> None:
         y = function(_floats(2, 2, 3), *states, _floats(gates * 5, 3), _floats(gates * 5, 5))
         _back(y[0] if gates == 4 else y)
     q, k, v = _floats(1, 1, 3, 5), _floats(1, 1, 6, 5), _floats(1, 1, 6, 3)
-    mask = labkit.tensor(np.tri(3, 6, 3, dtype=bool), device="cuda")
+    mask = tensor(np.tri(3, 6, 3, dtype=bool), device="cuda")
     _back(F.scaled_dot_product_attention(q, k, v, mask))
     F.cross_entropy(_floats(3, 11), _ints([10, 0, 7])).backward()
 
@@ -219,15 +220,14 @@ def _updates() -> None:
         getattr(labkit.optim, kind)([p], lr=0.1, **options).step()
 
 
-def main() -> None:
-    """Print {kernel: [launches, errors, planted, found]} as JSON."""
-    found = verdicts()
+def summary(found: dict[str, Verdict]) -> dict[str, list[int]]:
+    """kernel -> [launches, launches with errors, bugs planted, bugs found]"""
     table = {name: [len(v.launches), len(v.errors), 0, 0] for name, v in found.items()}
     for bug in BUGS.values():
         table[bug.kernel][2] += 1
         table[bug.kernel][3] += is_found(bug, found[bug.kernel].launches)
-    print(json.dumps(table))
+    return table
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(summary(verdicts())))

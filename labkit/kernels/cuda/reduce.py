@@ -160,7 +160,8 @@ def _cumprod_grad(g, x, gx):
 def _argmax(out, x, sign):
     """Block i owns out[i, 0], the place of the largest element of row i (of the smallest, if sign is -1).
 
-    Shared: a value and its place per thread. Of equal values the first wins; nan counts as largest.
+    Shared: a value and its place per thread. Of equal values the first wins; nan wins over numbers. Reads
+    every element once, writes one place.
     """
     values = cuda.shared.array(THREADS, x.dtype)
     places = cuda.shared.array(THREADS, out.dtype)
@@ -200,7 +201,10 @@ def _softmax(x, out):
 
 @kernel("F2 F2")
 def _log_softmax(x, out):
-    """Block i owns row i, as in softmax; x - top - log(total) never takes the logarithm of a tiny number."""
+    """Block i owns row i, as in softmax; x - top - log(total) never takes the logarithm of a tiny number.
+
+    Shared: one tree. Reads a row three times (twice from cache, if it fits), writes it once.
+    """
     partial = cuda.shared.array(THREADS, x.dtype)
     i, t = cuda.blockIdx.x, cuda.threadIdx.x
     top, total = _shift(x, partial)
@@ -239,7 +243,7 @@ def _shift(x, partial):
 
 @kernel("F2 F2 F2")
 def _softmax_grad(g, y, out):
-    """Block i owns row i: y (g - sum(g y)). Two walks, one tree; reads 4 elements per output."""
+    """Block i owns row i: y (g - sum(g y)). Two walks. Shared: one tree. Reads 4 elements per output."""
     partial = cuda.shared.array(THREADS, g.dtype)
     i, t = cuda.blockIdx.x, cuda.threadIdx.x
     dot = g.dtype.type(0)
@@ -252,7 +256,7 @@ def _softmax_grad(g, y, out):
 
 @kernel("F2 F2 F2")
 def _log_softmax_grad(g, y, out):
-    """Block i owns row i: g - exp(y) sum(g). Two walks, one tree; reads 3 elements per output."""
+    """Block i owns row i: g - exp(y) sum(g). Two walks. Shared: one tree. Reads 3 elements per output."""
     partial = cuda.shared.array(THREADS, g.dtype)
     i, t = cuda.blockIdx.x, cuda.threadIdx.x
     total = g.dtype.type(0)

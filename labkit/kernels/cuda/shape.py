@@ -20,7 +20,10 @@ def _flip(lines, x, out):
 
 @kernel("i i F4 F4")
 def _triangle(diagonal, lower, x, out):
-    """Thread i owns out[i]: the element of x on the kept side of the diagonal, 0 on the other."""
+    """Thread i owns out[i]: the element of x on the kept side of the diagonal, 0 on the other.
+
+    Reads one element or none, writes one.
+    """
     i = cuda.grid(1)
     if i < out.size:
         a, b, c, d = place(i, out.shape)

@@ -10,7 +10,7 @@ from labkit.nn import functional as F
 X, Y = make(0, 3, 5), make(1, 3, 5)
 POSITIVE = make(2, 3, 5, low=0.5)
 INDEX = np.array([[0, 4, 2], [2, 2, 1]])
-IMAGE = make(3, 2, 4, 5, 6)
+IMAGE = make(3, 2, 4, 4, 5)
 MASK = np.array([[True, False, True, True, False]] * 3)
 
 ELEMENTWISE = {
@@ -65,7 +65,7 @@ ELEMENTWISE = {
 SHAPE = {
     "reshape": (lambda x: x.reshape(5, 3) * 2, X),
     "transpose": (lambda x: x.T * 2 + x.T.reshape(5, 3), X),
-    "permute": (lambda x: x.permute(2, 0, 3, 1).reshape(8, 30), IMAGE),
+    "permute": (lambda x: x.permute(2, 0, 3, 1).reshape(8, 20), IMAGE),
     "expand": (lambda x: x.unsqueeze(1).expand(3, 4, 5) * 2, X),
     "slice": (lambda x: x[1:, ::2] * 3, X),
     "select": (lambda x: x[-1] * 3 + x[0, 1], X),
@@ -83,7 +83,7 @@ SHAPE = {
     "scatter": (lambda x, i, y: x.scatter(1, i, y), X[:2], np.array([[0, 4, 2], [3, 3, 1]]), Y),
     "scatter_add": (lambda x, i, y: x.scatter_add(0, i, y), X, INDEX % 3, Y),
     "index_add": (lambda x, i, y: x.index_add(1, i, y[:, :4], alpha=0.5), X, INDEX.reshape(-1)[:4], Y),
-    "index two": (lambda x, i, j: x[i, :, j] * 2, IMAGE, INDEX % 2, INDEX),
+    "index two": (lambda x, i, j: x[i, :, j] * 2, IMAGE, INDEX % 2, INDEX % 4),
     "index beside a number": (lambda x, i: x[1, i, 2:] * 2, IMAGE, INDEX % 4),
     "index mask": (lambda x, m: x[m] * 2 + 1, X, MASK),
     "index columns": (lambda x, m: x[:, m] * 2, X, MASK[0]),
@@ -236,7 +236,7 @@ LOSS = {
         CLASSES,
         W5,
     ),
-    "cross_entropy images": (F.cross_entropy, IMAGE, np.arange(60).reshape(2, 5, 6) % 4),
+    "cross_entropy images": (F.cross_entropy, IMAGE, np.arange(40).reshape(2, 4, 5) % 4),
     "nll_loss": (lambda x, t: F.nll_loss(x.log_softmax(1), t), X, CLASSES),
     "mse_loss": (F.mse_loss, X, Y),
     "bce": (F.binary_cross_entropy_with_logits, X, POSITIVE - 0.5),
@@ -270,7 +270,14 @@ def test_views(name, view):
     same_as_cpu(function, *arrays, view=VIEWS[view])
 
 
-@pytest.mark.parametrize("name", ("gelu", "sum 1 3", "matmul", "conv2d", "layer_norm", "attention", "lstm"))
+DOUBLES = """
+    gelu softplus div where tril scatter_add sort topk prod cumsum logsumexp softmax argmax matmul einsum
+    conv2d max_pool2d avg_pool2d resize layer_norm rms_norm batch_norm attention rnn lstm gru embedding
+    cross_entropy
+""".split()
+
+
+@pytest.mark.parametrize("name", [*DOUBLES, "sum 1 3", "conv2d direct", "index two"])
 def test_float64(name):
     function, *arrays = CASES[name]
     same_as_cpu(function, *arrays, dtype=labkit.float64, tolerance=1e-12)

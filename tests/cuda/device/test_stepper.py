@@ -71,6 +71,13 @@ def test_a_copy_without_a_bug_is_not_suspected(verdicts, tmp_path):
         assert report.ok and report.finished, f"{bug.kernel}: {report}"
 
 
+def test_the_numbers_of_the_table(verdicts):
+    table = proof.summary(verdicts)
+    assert sum(planted for _, _, planted, _ in table.values()) == len(BUGS)
+    assert all(launches and not errors for launches, errors, _, _ in table.values())
+    assert all(planted == found for _, _, planted, found in table.values())
+
+
 def test_a_bug_that_does_not_fit_the_kernel_any_more_is_reported(verdicts):
     bug = next(iter(BUGS.values()))._replace(old="not in the kernel")
     with pytest.raises(ValueError, match="has no 'not in the kernel'"):
