@@ -14,6 +14,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from numpy import ndarray
 
 from labkit.kernels.numba import heap, threads
 
@@ -108,18 +109,18 @@ def fast(fn: Callable | None = None, *, strided: bool = False) -> Callable:
 
     @functools.wraps(fn)
     def call(*args: Any) -> Any:
-        ready: list[Any] = []
+        ready = True
         for a in args:
-            if isinstance(a, np.ndarray):
-                if a.dtype is not _FLOAT32 and (not ready or a.dtype.kind == "f"):
+            if isinstance(a, ndarray):
+                if a.dtype is not _FLOAT32 and (a is args[0] or a.dtype.kind == "f"):
                     return reference(*args)
-                flags = a.flags
-                if not (strided or (flags.c_contiguous and flags.writeable)):
-                    if in_place:
-                        return reference(*args)
-                    a = a.copy("C")
-            ready.append(a)
-        return fn(*ready)
+                if not a.flags.carray:  # contiguous, aligned and writable
+                    ready = False
+        if ready or strided:
+            return fn(*args)
+        if in_place:
+            return reference(*args)
+        return fn(*(a.copy("C") if isinstance(a, ndarray) and not a.flags.carray else a for a in args))
 
     call.reference = reference  # type: ignore[attr-defined]
     return call
