@@ -101,8 +101,9 @@ def op(fn: Callable[..., Any]) -> Op:
     """Make an op of `fn(k, *arrays, **parameters) -> value, backward`.
 
     `k` holds the kernels. `value` is an array, or a tuple of arrays; `backward` takes one gradient per value
-    and returns one gradient (or None) per array, or it is None if the op has no gradient. A gradient is a new
-    array, a view or `g` itself, never an array that the closure keeps. Broadcasting back, casting back and
+    (None for one of several values that nobody used) and returns one gradient (or None) per array, or it is
+    None if the op has no gradient. A gradient is a new array, a view or `g` itself, never an array that the
+    closure keeps. Broadcasting back, casting back and
     summing are done for it. Parameters are keyword-only in `fn`; callers may pass them by position after the
     arrays, as in torch. A parameter called `need` receives a list: which arrays want a gradient.
     """
@@ -340,12 +341,12 @@ def _run(
 
 def _send_back(node: Node, grads: list[Array], pending: dict[Node, list[Array]]) -> None:
     """Call the node's backward and hand the gradients of its inputs to the nodes that made them."""
-    k, seen = node.kernels, list(grads)
+    k, seen = node.kernels, set(map(id, grads))
     for edge, g in zip(node.edges, _call_backward(node, grads), strict=True):
         if edge is not None and g is not None:
-            if edge[0].leaf is not None and (k.is_view(g) or any(g is other for other in seen)):
+            if edge[0].leaf is not None and (id(g) in seen or k.is_view(g)):
                 g = k.copy(g)  # a leaf keeps its gradient: it must not share memory with another
-            seen.append(g)
+            seen.add(id(g))
             _accumulate(pending, edge, g)
 
 
@@ -357,11 +358,6 @@ def _call_backward(node: Node, grads: list[Array]) -> Sequence[Any]:
         )
     if _last_write > node.time:
         _check_not_overwritten(node)
-    if len(grads) > 1:  # outputs that nobody used get a gradient of zeros
-        k = node.kernels
-        for i, (shape, dtype) in enumerate(node.outputs):
-            if grads[i] is None and dtype in FLOATS:
-                grads[i] = k.zeros(shape, dtype)
     result = node.backward(*grads)
     if result.__class__ is not tuple:
         result = (result,)
@@ -430,8 +426,8 @@ def note_write(root: Array) -> None:
     global _last_write
     _last_write = next(_clock)
     key = id(root)
-    reference = weakref.ref(root, lambda _: _writes.pop(key, None))
-    _writes[key] = reference, _last_write, version_of(root) + 1
+    reference, _, count = _writes.get(key) or (weakref.ref(root, lambda _: _writes.pop(key, None)), 0, 0)
+    _writes[key] = reference, _last_write, count + 1
 
 
 def version_of(root: Array) -> int:

@@ -107,10 +107,11 @@ class Module:
                 _warn_if_unregistered(self, name, value)
 
     def __getattr__(self, name: str) -> Any:  # only called when the usual places do not have the name
+        own = self.__dict__
         for table in ("_parameters", "_buffers", "_modules"):
-            if name in self.__dict__.get(table, ()):
-                return self.__dict__[table][name]
-        if "_modules" not in self.__dict__:
+            if name in own.get(table, ()):
+                return own[table][name]
+        if "_modules" not in own:
             raise AttributeError(f"{name!r} is not there yet: {_call_super(self)}")
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 

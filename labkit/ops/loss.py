@@ -28,12 +28,13 @@ def _classify(k, name, x, target, w, ignore_index, label_smoothing, reduction):
     """The loss and its gradient come from the kernel together; backward only scales."""
     N, C, S = x.shape[0], x.shape[1], math.prod(x.shape[2:])
     check_index(k, name, target, C, "classes", ignore_index)
-    rows = x.reshape(N, C, S).swapaxes(1, 2).reshape(N * S, C)
+    flat = x.ndim == 2
+    rows = x if flat else x.reshape(N, C, S).swapaxes(1, 2).reshape(N * S, C)
     loss, gx = getattr(k, name)(rows, target.reshape(-1), w, ignore_index, label_smoothing, reduction)
 
     def backward(g):
         scaled = k.scale_rows(gx, g.reshape(-1) if reduction == "none" else g)
-        return scaled.reshape(N, S, C).swapaxes(1, 2).reshape(x.shape), None, None
+        return scaled if flat else scaled.reshape(N, S, C).swapaxes(1, 2).reshape(x.shape), None, None
 
     return loss.reshape(target.shape) if reduction == "none" else loss, backward
 
@@ -163,16 +164,16 @@ def _difference(function, input, target):
 
 def _class_batch(function, input, target, weight):
     """Logits as (N, C, ...) and classes as (N, ...)."""
-    shapes = f"input {tuple(input.shape)}, target {tuple(target.shape)}"
-    if input.ndim == 0 or tuple(target.shape) != tuple(
-        input.shape[:1] + input.shape[2:] if input.ndim > 1 else ()
-    ):
+    given, wanted = tuple(input.shape), tuple(target.shape)
+    if not given or wanted != (given[:1] + given[2:] if len(given) > 1 else ()):
         raise ShapeError(
-            f"{function}(): target needs one class per item: input (N, C, ...), target (N, ...), got {shapes}"
+            f"{function}(): target needs one class per item: input (N, C, ...), target (N, ...), got "
+            f"input {given}, target {wanted}"
         )
-    x, t = (input, target) if input.ndim > 1 else (input.unsqueeze(0), target.unsqueeze(0))
+    x, t = (input, target) if len(given) > 1 else (input.unsqueeze(0), target.unsqueeze(0))
     if weight is not None and tuple(weight.shape) != (x.shape[1],):
         raise ShapeError(
-            f"{function}(): weight {tuple(weight.shape)} must be ({x.shape[1]},), one per class: {shapes}"
+            f"{function}(): weight {tuple(weight.shape)} must be ({x.shape[1]},), one per class: "
+            f"input {given}, target {wanted}"
         )
     return x, t

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import labkit
-from labkit import backends
+from labkit import autograd, backends
 from labkit.tensor import Tensor, tensor
 
 
@@ -74,7 +74,7 @@ class Optimizer:
                         k = backends.of(p.device)
                         g = k.neg(p.grad.data) if group["maximize"] else p.grad.data
                         self.update(k, p.data, g, self.state[p], group)
-                        p.after_write(p)  # a graph from before this step must not use the new values
+                        autograd.note_write(k.root(p.data))  # no graph from before may use the new values
         return loss
 
     def update(self, k: Any, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:

@@ -37,7 +37,7 @@ LOOPS = {
     "attention": (attention._softmax_rows, (normal(2, 8, 8), np.float32(1), True)),
     "cross_entropy": (
         loss._cross_entropy,
-        (x, np.zeros(6, np.int64), normal(6), np.float32(6), normal(6), x.copy()),
+        (x, np.zeros(6, np.int64), row, -100, True, normal(6), x.copy()),
     ),
     "conv2d": (conv._add_taps, (row, 0, normal(4, 3), *normal(4, 32))),
     "conv2d_grad_weight": (conv._sum_taps, (row, 0, *normal(3, 32), normal(3, 3), 3)),

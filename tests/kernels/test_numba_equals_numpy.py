@@ -13,6 +13,13 @@ from labkit.kernels.numba import KERNELS
 RNG = np.random.default_rng(7)
 
 
+@pytest.fixture(autouse=True)
+def same_numbers():
+    """Every test draws the same numbers, whichever tests ran before it."""
+    global RNG
+    RNG = np.random.default_rng(7)
+
+
 def normal(*shape):
     return RNG.standard_normal(shape).astype(np.float32)
 

@@ -10,7 +10,7 @@ from labkit.kernels.numba import scalar
 from labkit.kernels.numba.jit import LIGHT, fast, kernel, run_flat
 from labkit.kernels.numba.scalar import HALF, ONE, ZERO, F
 
-_SCALE, _CUBE, _CUBE3 = F(math.sqrt(2 / math.pi)), F(0.044715), F(3 * 0.044715)
+_SCALE2, _CUBE, _CUBE3 = F(2 * math.sqrt(2 / math.pi)), F(0.044715), F(3 * 0.044715)
 _SQRT_HALF, _DENSITY = F(math.sqrt(0.5)), F(1 / math.sqrt(2 * math.pi))
 
 
@@ -28,18 +28,19 @@ def _relu_grad(g, y, gx):
 
 @kernel()
 def _gelu_tanh(x, y):
+    """y = x * (1 + tanh(z)) / 2 = x * sigmoid(2z) with z = sqrt(2 / pi) * (x + 0.044715 x^3)"""
     for i in prange(x.size):
         v = x[i]
-        y[i] = HALF * v * (ONE + scalar.tanh(_SCALE * (v + _CUBE * v * v * v)))
+        y[i] = v * scalar.sigmoid(_SCALE2 * v * (ONE + _CUBE * v * v))
 
 
 @kernel()
 def _gelu_tanh_grad(g, x, gx):
+    """gx = g * (s + x * s * (1 - s) * d(2z)/dx) with s = sigmoid(2z)"""
     for i in prange(g.size):
         v = x[i]
-        t = scalar.tanh(_SCALE * (v + _CUBE * v * v * v))
-        slope = HALF * (ONE + t) + HALF * v * (ONE - t * t) * _SCALE * (ONE + _CUBE3 * v * v)
-        gx[i] = g[i] * slope
+        s = scalar.sigmoid(_SCALE2 * v * (ONE + _CUBE * v * v))
+        gx[i] = g[i] * s * (ONE + v * (ONE - s) * _SCALE2 * (ONE + _CUBE3 * v * v))
 
 
 @kernel()

@@ -14,6 +14,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from numpy import ndarray
 
 from labkit.kernels.numba import heap, threads
 
@@ -24,9 +25,11 @@ _FASTMATH = {"reassoc", "contract"}
 
 _FLOAT32 = np.dtype(np.float32)
 
-# From how many elements on threads are worth it, if a loop does little with each. Waking a thread costs
-# some ten microseconds when it is idle, far more when the machine is busy.
-LIGHT = 200_000
+# From how many elements on threads are worth it: half of the loop, some 50 microseconds, is then well above
+# the ten that waking an idle thread costs. On a busy machine that is milliseconds, so small loops stay away
+# from it: one update of 200,000 weights in two threads doubled a step of a small network. `LIGHT` is for
+# loops that do little with each element.
+HEAVY, LIGHT = 100_000, 500_000
 
 
 def _drop_stale_cache() -> None:
@@ -62,13 +65,12 @@ def always(choice: str) -> Iterator[None]:
         _always = before
 
 
-def kernel(grain: int | None = 40_000) -> Callable:
+def kernel(grain: int | None = HEAVY) -> Callable:
     """Compile a loop over arrays twice: with `prange` as a plain loop, and spread over threads.
 
-    A parallel region costs some ten microseconds, so it is used when the first argument has `grain`
-    elements or more; with `grain=None` there is only the plain loop (for the parts that other kernels
-    call). Of the options, `error_model="numpy"` matters most: Python's check for a zero divisor is a
-    branch, and a loop with such a branch is not vectorized.
+    Threads are used when the first argument has `grain` elements or more; with `grain=None` there is only
+    the plain loop (for the parts that other kernels call). Of the options, `error_model="numpy"` matters
+    most: Python's check for a zero divisor is a branch, and a loop with such a branch is not vectorized.
     """
     options = {"fastmath": _FASTMATH, "error_model": "numpy", "cache": True, "nogil": True}
 
@@ -108,18 +110,18 @@ def fast(fn: Callable | None = None, *, strided: bool = False) -> Callable:
 
     @functools.wraps(fn)
     def call(*args: Any) -> Any:
-        ready: list[Any] = []
+        ready = True
         for a in args:
-            if isinstance(a, np.ndarray):
-                if a.dtype is not _FLOAT32 and (not ready or a.dtype.kind == "f"):
+            if isinstance(a, ndarray):
+                if a.dtype is not _FLOAT32 and (a is args[0] or a.dtype.kind == "f"):
                     return reference(*args)
-                flags = a.flags
-                if not (strided or (flags.c_contiguous and flags.writeable)):
-                    if in_place:
-                        return reference(*args)
-                    a = a.copy("C")
-            ready.append(a)
-        return fn(*ready)
+                if not a.flags.carray:  # contiguous, aligned and writable
+                    ready = False
+        if ready or strided:
+            return fn(*args)
+        if in_place:
+            return reference(*args)
+        return fn(*(a.copy("C") if isinstance(a, ndarray) and not a.flags.carray else a for a in args))
 
     call.reference = reference  # type: ignore[attr-defined]
     return call

@@ -9,12 +9,20 @@ from labkit.kernels.numba.scalar import ONE, ZERO
 
 
 @kernel()
-def _cross_entropy(x, target, weight, divisor, loss, gx):
+def _cross_entropy(x, target, weight, ignore_index, mean, loss, gx):
     """per row: top = max(x);  p = exp(x - top) / sum;  loss = -w * log p[t];  gx = w * (p - one_hot(t)) /
     divisor
+
+    w is the weight of class t, or 0 for a row to ignore; the divisor, which is returned, their sum or 1.
     """
+    divisor = ZERO if mean else ONE
+    if mean:
+        for n in range(x.shape[0]):
+            divisor += weight[target[n]] if target[n] != ignore_index else ZERO
     for n in prange(x.shape[0]):
-        row, out, t = x[n], gx[n], target[n]
+        row, out = x[n], gx[n]
+        t = target[n] if target[n] != ignore_index else 0
+        w = weight[t] if target[n] != ignore_index else ZERO
         top = np.int32(-(2**31))
         for c in range(row.size):
             top = max(top, scalar.order(row[c]))
@@ -23,12 +31,12 @@ def _cross_entropy(x, target, weight, divisor, loss, gx):
             e = scalar.exp(row[c] - shift)
             out[c] = e
             total += e
-        w = weight[n]
         share = w / divisor
         for c in range(row.size):
             out[c] = out[c] / total * share
         out[t] -= share
         loss[n] = (np.log(total) - (row[t] - shift)) * w if w != ZERO else ZERO
+    return divisor
 
 
 @fast
@@ -36,10 +44,7 @@ def cross_entropy(x, target, w, ignore_index, label_smoothing, reduction):  # (N
     """nll_loss of log_softmax(x). Smoothed targets go to the NumPy kernel."""
     if label_smoothing or 0 in x.shape:
         return cross_entropy.reference(x, target, w, ignore_index, label_smoothing, reduction)
-    kept = target != ignore_index
-    target = np.where(kept, target, 0)
-    weight = kept.astype(np.float32) if w is None else w[target] * kept
-    divisor = weight.sum() if reduction == "mean" else ONE
+    weight = np.ones(x.shape[1], np.float32) if w is None else w
     loss, gx = np.empty(len(x), np.float32), np.empty_like(x)
-    _cross_entropy(x, target, weight, divisor, loss, gx)
+    divisor = _cross_entropy(x, target, weight, ignore_index, reduction == "mean", loss, gx)
     return (loss if reduction == "none" else loss.sum() / divisor), gx

@@ -34,8 +34,9 @@ def _layer_norm(x, w, b, eps, y, mean, rstd):
 
 @kernel()
 def _layer_norm_grad(g, x, w, mean, rstd, gx, gw, gb):
-    """per row: mean(gn), mean(gn * n);  gx = rstd * (gn - mean(gn) - n * mean(gn * n));  gw += g * n;  gb
-    += g
+    """per row: gn = g * w;  gx = rstd * (gn - mean(gn) - n * mean(gn * n));  gw += g * n;  gb += g
+
+    gx holds gn at first: what is subtracted from its mean must be rounded as it was in the sum.
     """
     N, C = x.shape
     for block in prange(_BLOCKS):
@@ -45,12 +46,13 @@ def _layer_norm_grad(g, x, w, mean, rstd, gx, gw, gb):
             total, along = ZERO, ZERO
             for c in range(C):
                 gn = g_row[c] * w[c]
+                out[c] = gn
                 total += gn
                 along += gn * (row[c] - m)
             total, along = total / F(C), along * r / F(C)
             for c in range(C):
                 normal = (row[c] - m) * r
-                out[c] = r * (g_row[c] * w[c] - total - normal * along)
+                out[c] = r * (out[c] - total - normal * along)
                 gw_part[c] += g_row[c] * normal
                 gb_part[c] += g_row[c]
 

@@ -47,13 +47,17 @@ def _lstm_cell(gates, a, c_prev, c, h):
 
 
 @kernel()
-def _lstm_cell_grad(ga, gh, gcell, gates, c_prev, c):
-    """From the gradients of h and c to those of the four pre-activations; gcell becomes that of c_prev."""
+def _lstm_cell_grad(ga, gy, gh, gcell, gates, c_prev, c):
+    """From the gradients of h (gy + gh) and c to those of the four pre-activations; gcell becomes that of
+    c_prev.
+    """
     H = c.shape[1]
     for n in prange(c.shape[0]):
-        gate, old, new, g_h, g_c = gates[n], c_prev[n], c[n], gh[n], gcell[n]
+        gate, old, new, g_y, g_h, g_c = gates[n], c_prev[n], c[n], gy[n], gh[n], gcell[n]
         i, f, g, o = gate[:H], gate[H : 2 * H], gate[2 * H : 3 * H], gate[3 * H :]
         gi, gf, gg, go = ga[n, :H], ga[n, H : 2 * H], ga[n, 2 * H : 3 * H], ga[n, 3 * H :]
+        for j in range(H):
+            g_h[j] += g_y[j]
         for j in range(H):
             go[j] = scalar.tanh(new[j])
         for j in range(H):
@@ -124,12 +128,11 @@ def lstm(x, h0, c0, w_ih, w_hh, b_ih, b_hh):  # -> y (T, N, H), c (T, N, H), gat
 @fast
 def lstm_grad(gy, gc, x, h0, c0, w_ih, w_hh, y, c, gates, need_x):  # -> gx, gh0, gc0, gw_ih, gw_hh, gb
     ga, gh, gcell = np.empty_like(gates), np.zeros_like(h0), np.zeros_like(c0)
+    gy = np.zeros_like(y) if gy is None else gy
     for t in reversed(range(len(x))):
-        if gy is not None:
-            gh += gy[t]
         if gc is not None:
             gcell += gc[t]
-        _lstm_cell_grad(ga[t], gh, gcell, gates[t], c[t - 1] if t else c0, c[t])
+        _lstm_cell_grad(ga[t], gy[t], gh, gcell, gates[t], c[t - 1] if t else c0, c[t])
         np.matmul(ga[t], w_hh, out=gh)
     gx, gw_ih, gw_hh, gb, _ = _flat_grads(ga, ga, x, _previous(h0, y), w_ih, need_x)
     return gx, gh, gcell, gw_ih, gw_hh, gb

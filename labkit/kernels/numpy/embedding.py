@@ -25,5 +25,7 @@ def one_hot(index, num_classes):  # (...) -> (..., C), int64
 
 def index_outside(index, size, ignore):  # the first index that is not in [0, size) nor `ignore`, or None
     bad = (index < 0) | (index >= size)
+    if not bad.any():
+        return None
     bad = bad if ignore is None else bad & (index != ignore)
-    return int(index[bad][0]) if bad.any() else None
+    return next((int(i) for i in index[bad]), None)

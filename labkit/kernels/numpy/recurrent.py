@@ -14,7 +14,7 @@ def _sigmoid(x):
 
 def _inputs(x, w_ih, b):  # (T, N, I) (K*H, I) -> (T, N, K*H)
     y = (x.reshape(-1, x.shape[2]) @ w_ih.T).reshape(*x.shape[:2], len(w_ih))
-    return y if b is None else y + b
+    return y if b is None else np.add(y, b, out=y)
 
 
 def _flat_grads(ga, gr, x, h_prev, w_ih, need_x):  # ga, gr: input and recurrent side, (T, N, K*H)
