@@ -1,3 +1,7 @@
+import gc
+import sys
+import tracemalloc
+
 import pytest
 import torch
 
@@ -139,3 +143,55 @@ def test_lengths_that_do_not_fit():
         rnn.pack_padded_sequence(x, [5, 4])
     with pytest.raises(ValueError, match="3 lengths for a batch of 2"):
         rnn.pack_padded_sequence(x, [4, 3, 2])
+
+
+def test_a_chain_of_five_thousand_cells_backpropagates():
+    """Far beyond Python's recursion limit, one node of the graph after the other."""
+    cell = nn.RNNCell(2, 3)
+    start = h = labkit.zeros(1, 3, requires_grad=True)
+    x = labkit.full((1, 2), 0.1)
+    with torch.no_grad():
+        same = torch.nn.RNNCell(2, 3)
+        same.load_state_dict({name: torch.tensor(p.detach().numpy()) for name, p in cell.named_parameters()})
+    for _ in range(5000):
+        h = cell(x, h)
+    h.sum().backward()
+    theirs = torch.zeros(1, 3)
+    for _ in range(5000):
+        theirs = same(torch.full((1, 2), 0.1), theirs)
+    theirs.sum().backward()
+    assert start.grad is not None and sys.getrecursionlimit() < 5000
+    compare(h, theirs.detach(), 1e-5)
+    for name, p in cell.named_parameters():
+        compare(p.grad, same.get_parameter(name).grad, 1e-4)
+
+
+def bytes_kept(segments, cut):
+    """Bytes alive after each segment of a long sequence, with the state detached in between or not."""
+    lstm, state, losses, seen = nn.LSTM(3, 8), None, [], []
+    book = labkit.randn(segments, 10, 2, 3)
+    lstm(book[0])[0].sum().backward()  # whatever is compiled or imported, now
+    gc.collect()
+    tracemalloc.start()
+    for n in range(segments):
+        outputs, (h, c) = lstm(book[n], state)
+        loss = outputs.square().sum()
+        if cut:
+            loss.backward()
+            lstm.zero_grad()
+            state = h.detach(), c.detach()
+        else:
+            losses.append(loss)
+            state = h, c
+        del outputs, h, c, loss
+        gc.collect()
+        seen.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    return seen
+
+
+def test_detached_segments_need_the_memory_of_one():
+    flat, growing = bytes_kept(100, cut=True), bytes_kept(100, cut=False)
+    one = growing[50] - growing[49]  # what a segment of ten steps keeps
+    assert growing[-1] - growing[9] > 80 * one > 0
+    assert flat[-1] - flat[9] < one
