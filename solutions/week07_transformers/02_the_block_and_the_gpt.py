@@ -1,7 +1,7 @@
 # %% [markdown] id=w07b-title
 # # Week 7 · 02 The block and the GPT
 #
-# In about two hours you will wrap attention in the block that every Transformer repeats, teach a tokenizer to cut text into pieces, and stack
+# In about two and a half hours, best in two sittings, you will wrap attention in the block that every Transformer repeats, teach a tokenizer to cut text into pieces, and stack
 # both into a GPT. At the end it is trained, here, in about a minute and a half, on nine plays by Shakespeare; it predicts pages that it has not seen better than
 # a trigram model with the same tokens; and it writes.
 # %% id=w07b-setup role=setup
@@ -386,7 +386,7 @@ check("w07.decode", decode)
 
 
 # %% [markdown] id=w07b-tokenizer-md
-# Your tokenizer at work, trained on nine plays. Each chunk is encoded once and remembered; that takes a few seconds in all. Any text comes back as it went in, also what was never in a play.
+# A good place for a break: the tokenizer is complete. Here it is at work, trained on nine plays. Each chunk is encoded once and remembered; that takes a few seconds in all. Any text comes back as it went in, also what was never in a play.
 # %% id=w07b-tokenizer
 text = datasets.shakespeare()
 cut, end = int(0.9 * len(text)), int(0.95 * len(text))
