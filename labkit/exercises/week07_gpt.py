@@ -100,6 +100,16 @@ layer_norm = Implement(
             lambda x, weight, bias, eps: _layer_norm(x, weight, bias, eps, affine=False),
         ),
         Mistake(
+            "torch's standard deviation",
+            "x.std divides by n - 1, and eps is added to it. The root of var + eps is wanted, with correction=0.",
+            lambda x, weight, bias, eps: _layer_norm(x, weight, bias, eps, correction=1, outside=True),
+        ),
+        Mistake(
+            "no shift",
+            "The bias is not added.",
+            lambda x, weight, bias, eps: _layer_norm(x, weight, 0 * bias, eps),
+        ),
+        Mistake(
             "divided by the variance",
             "The difference is divided by the variance; divide by its root.",
             lambda x, weight, bias, eps: _layer_norm(x, weight, bias, eps, power=1.0),
@@ -169,6 +179,11 @@ rms_norm = Implement(
             "eps outside the root",
             "eps is added to the root; it belongs under it.",
             lambda x, weight, eps: x / (x.square().mean(-1, keepdim=True).sqrt() + eps) * weight,
+        ),
+        Mistake(
+            "eps not used",
+            "eps is missing: add it to the mean square, under the root. It keeps a vector of zeros from becoming NaN.",
+            lambda x, weight, eps: _rms_norm(x, weight, 0.0),
         ),
         Mistake(
             "no root",
@@ -334,6 +349,9 @@ def _block(
         if first == "lost":
             x = attend(norm1(x)) if norm_first else norm1(attend(x))
             return feed(norm2(x)) if norm_first else norm2(feed(x))
+        if first == "second lost":
+            x = x + attend(norm1(x)) if norm_first else norm1(x + attend(x))
+            return feed(norm2(x)) if norm_first else norm2(feed(x))
         if first == "normed":
             if not norm_first:
                 x = norm1(x + attend(x))
@@ -469,6 +487,11 @@ block = Implement(
             "no residual",
             "The input of a branch is not added to its output: x + ... is missing.",
             lambda *a: _block(*a, style="lost"),
+        ),
+        Mistake(
+            "second sum missing",
+            "The attention is added to the stream, the feed-forward branch replaces it: x + ... is missing there.",
+            lambda *a: _block(*a, style="second lost"),
         ),
         Mistake(
             "keys not normalized",
@@ -1042,6 +1065,7 @@ def _gpt(
     first=True,
     approximate="tanh",
     soft=False,
+    shared=False,
 ):
     """A GPT of torch's parts, with one thing changed."""
     nn = torch.nn
@@ -1050,9 +1074,8 @@ def _gpt(
         def __init__(self):
             super().__init__()
             self.tokens, self.positions = nn.Embedding(vocab, width), nn.Embedding(context, width)
-            self.blocks = nn.ModuleList(
-                [_block(width, heads, 4 * width, first, approximate) for _ in range(layers)]
-            )
+            blocks = [_block(width, heads, 4 * width, first, approximate) for _ in range(layers)]
+            self.blocks = nn.ModuleList(blocks[:1] * layers if shared else blocks)
             self.norm = nn.LayerNorm(width)
             self.head = nn.Linear(width, vocab, bias=False)
             if tied:
@@ -1075,7 +1098,12 @@ def _gpt(
 
 
 def _use_gpt(answer, idx, state, vocab, context, width, heads, layers):
-    model = answer(vocab, context, width, heads, layers).double()
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)  # also for blocks that are not registered: their names tell
+    try:
+        model = answer(vocab, context, width, heads, layers)
+    finally:
+        torch.set_default_dtype(usual)
     names = _load(model, state)
     head, table = getattr(model, "head", None), getattr(model, "tokens", None)
     tied = head is not None and table is not None and head.weight is table.weight
@@ -1168,13 +1196,18 @@ gpt = Implement(
             lambda *a: _gpt(*a, approximate="none"),
         ),
         Mistake(
+            "one block for all",
+            "All layers are the same block: [block] * n repeats one object. Make a new one in each round.",
+            lambda *a: _gpt(*a, shared=True),
+        ),
+        Mistake(
             "softmax",
             "These are probabilities. The model returns logits; the loss does the softmax.",
             lambda *a: _gpt(*a, soft=True),
         ),
     ],
     hints=(
-        "Follow the table from top to bottom; forward is the same list again.",
+        "Follow the table from top to bottom; forward is the same list again. A plain list of blocks would not be registered.",
         "x = self.tokens(idx) + self.positions(torch.arange(idx.shape[1])); each block gets causal_mask(idx.shape[1]).",
         "self.head = nn.Linear(width, vocab, bias=False); self.head.weight = self.tokens.weight; return self.head(self.norm(x))",
     ),
@@ -1249,7 +1282,17 @@ start = Predict(
 
 
 def _top_k(
-    logits, temperature, k, *, after=False, times=False, extra=0, renew=True, fill=-math.inf, cold=True
+    logits,
+    temperature,
+    k,
+    *,
+    after=False,
+    times=False,
+    extra=0,
+    renew=True,
+    fill=-math.inf,
+    cold=True,
+    strict=False,
 ):
     """The answer, with one thing changed."""
     if temperature == 0:
@@ -1259,7 +1302,8 @@ def _top_k(
     scaled = logits * temperature if times else logits / (1 if after else temperature)
     least = scaled.topk(min(k + extra, logits.shape[-1])).values[..., -1:]
     if renew:
-        probs = scaled.masked_fill(scaled < least, fill).softmax(-1)
+        out = scaled <= least if strict else scaled < least
+        probs = scaled.masked_fill(out, fill).softmax(-1)
     else:
         probs = scaled.softmax(-1).masked_fill(scaled < least, 0.0)
     return probs / temperature if after else probs
@@ -1313,6 +1357,11 @@ top_k = Implement(
             "one too many",
             "k + 1 tokens are left; k are wanted.",
             lambda logits, temperature, k: _top_k(logits, temperature, k, extra=1),
+        ),
+        Mistake(
+            "one too few",
+            "k - 1 tokens are left: the smallest of the k largest is lost. Compare with < to remove, or >= to keep.",
+            lambda logits, temperature, k: _top_k(logits, temperature, k, strict=True),
         ),
         Mistake(
             "all tokens",
@@ -1542,6 +1591,8 @@ def _cached(attend, x, cache, *, mask="right", order="append", keep="all", scale
     steps, past = x.shape[1], new[0].shape[-2] - x.shape[1]
     if mask == "right":
         may = torch.ones(steps, past + steps, dtype=torch.bool).tril(past)
+    elif mask == "new only":
+        may = torch.ones(steps, steps, dtype=torch.bool).tril()
     elif mask == "no past":
         may = torch.ones(steps, past + steps, dtype=torch.bool).tril()
     else:
@@ -1628,6 +1679,11 @@ cache = Implement(
             "mask without the past",
             "The mask counts from the beginning: query 0 may see key 0 only. With a past, causal_mask(t, past).",
             lambda attend, x, cache: _cached(attend, x, cache, mask="no past"),
+        ),
+        Mistake(
+            "mask for the new ones only",
+            "The mask is (t, t); there are more keys than that. causal_mask(t, past) has a column for each of them.",
+            lambda attend, x, cache: _cached(attend, x, cache, mask="new only"),
         ),
         Mistake(
             "no mask",
