@@ -70,6 +70,9 @@ audit: $(VENV)/.installed     ## authors: prove the grader (WEEK=2, EX=…)
 bench: $(VENV)/.installed     ## measure labkit beside torch
 	@$(LABKIT) bench
 
+lines: $(VENV)/.installed     ## authors: how large each part of labkit is
+	@$(LABKIT) lines
+
 lint: $(VENV)/.installed-test ## authors: ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

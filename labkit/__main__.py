@@ -22,6 +22,7 @@ COMMANDS = {
     "solutions": ("labkit.grade.solutions", "run every solution notebook, outputs compared"),
     "audit": ("labkit.grade.audit", "prove the grader: every mistake is caught by name"),
     "bench": ("labkit.bench", "measure labkit beside torch"),
+    "lines": ("labkit.lines", "how large the package is, room by room"),
     "kernels": ("labkit.kernels.cuda.compiled", "compile the CUDA kernels, with or without a GPU"),
     "warm": ("labkit.kernels.warm", "compile the kernels once, so that no lesson waits for it"),
     "merge-driver": ("labkit.book.driver", "what git calls to merge notebooks"),
