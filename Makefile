@@ -9,7 +9,7 @@ endif
 LABKIT := $(BIN)/python -m labkit
 
 .DEFAULT_GOAL := help
-.PHONY: help lab check watch hint solution reset progress update doctor build import solutions audit bench site test lint warm
+.PHONY: help lab check watch hint solution reset progress update doctor build import solutions audit bench site lines test lint warm
 
 help:            ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -73,6 +73,9 @@ bench: $(VENV)/.installed     ## measure labkit beside torch
 
 site: $(VENV)/.installed-site ## the course as a website in site/ (SOLUTIONS=1)
 	@$(LABKIT) site $(if $(SOLUTIONS),--solutions)
+
+lines: $(VENV)/.installed     ## authors: how large each part of labkit is
+	@$(LABKIT) lines
 
 lint: $(VENV)/.installed-test ## authors: ruff and mypy
 	$(BIN)/ruff check .

@@ -443,7 +443,8 @@ def _check_not_overwritten(node: Node) -> None:
             raise RuntimeError(
                 f"a value of shape {tuple(a.shape)} that {node} needs for its gradient was overwritten by an "
                 "in-place operation. Use the form that makes a new tensor (x = x + 1 instead of x += 1 or "
-                "x.add_(1)), or change a copy: x.clone()."
+                "x.add_(1)), or change a copy: x.clone(). optimizer.step() overwrites parameters: call every "
+                "backward() before it, or compute the loss again after it."
             )
 
 

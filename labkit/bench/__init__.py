@@ -2,10 +2,20 @@
 
 Only equal computations are timed: an engine whose first losses differ from torch's is reported, not measured.
 A section is a function of `Options` that returns text; to add one, write it and put it into `SECTIONS`.
+
+Other engines are measured where they are installed; none is needed by the course:
+- jax and autograd: `pip install jax autograd`.
+- tinygrad: `pip install tinygrad`, and a clang to compile its kernels, as `clang` on the PATH or named in the
+  variable CC. Version 19 works with tinygrad 0.14.0 (`apt install clang-19`, then `CC=clang-19 make bench`);
+  with some older ones it stops with "unknown relocation type 10". It keeps what was compiled: after a change
+  of compiler, point CACHEDB to a new file.
+- torch.compile (`--compile`) needs a C++ compiler, and minutes to start; it cannot compile an LSTM.
 """
 
 import argparse
+import importlib.metadata
 import importlib.util
+import os
 import platform
 import time
 from pathlib import Path
@@ -45,7 +55,7 @@ def main(argv: list[str]) -> int:
     options = Options(engines, given.threads, given.rounds, given.seconds, given.reports)
     given.reports.mkdir(parents=True, exist_ok=True)
     absent = [name for name in OTHERS if name not in installed]
-    lines = [f"{platform.processor() or platform.machine()}, Python {platform.python_version()}"]
+    lines = [f"{_machine()}, {_load()}", _versions(["torch", "numpy", "numba", *installed])]
     if absent:
         lines.append(f"Not installed, so not measured: {', '.join(absent)}.")
     print(*lines, sep="\n")
@@ -55,6 +65,22 @@ def main(argv: list[str]) -> int:
         text = f"\n## {title[0].upper()}{title[1:]}\n\n{section(options)}\n"
         print(text, f"({time.perf_counter() - start:.0f} s)", sep="", flush=True)
         lines.append(text)
+    lines.append(f"At the end: {_load()}")
+    print(f"\n{lines[-1]}")
     (given.reports / "bench.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"\nKept in {given.reports}/")
     return 0
+
+
+def _machine() -> str:
+    return f"{os.cpu_count()} cores {platform.processor() or platform.machine()}, {platform.system()}"
+
+
+def _load() -> str:
+    """How busy the machine is: what else runs disturbs wall-clock times, and processor time a little."""
+    return f"load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "load unknown"
+
+
+def _versions(packages: list[str]) -> str:
+    found = [f"{name} {importlib.metadata.version(name)}" for name in packages]
+    return ", ".join([f"Python {platform.python_version()}", *found])

@@ -87,6 +87,15 @@ class MultiheadAttention(Module):
                 "is_causal=True only describes attn_mask, so give both; "
                 "Transformer.generate_square_subsequent_mask(T) makes a causal mask"
             )
+        for name, t, size in (
+            ("query", query, self.embed_dim),
+            ("key", key, self.kdim),
+            ("value", value, self.vdim),
+        ):
+            if t.ndim not in (2, 3) or t.shape[-1] != size:
+                raise ShapeError(
+                    f"MultiheadAttention: {name} {tuple(t.shape)} needs 2 or 3 axes, the last of size {size}"
+                )
         batched = query.ndim == 3
         same = key is query and value is query
         if self.batch_first or not batched:

@@ -417,4 +417,9 @@ def _describe(model: str, problems: list[str], missing: list[str], unexpected: l
         if rest in missing:
             lines.append(f"The names carry an extra {head + '.'!r} in front: remove it from each key.")
             break
+    else:
+        lines.append(
+            "Build the model with the sizes and layers it was saved with; strict=False skips names that only "
+            "one side has."
+        )
     return "\n".join(lines)

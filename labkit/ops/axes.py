@@ -6,15 +6,16 @@ import operator
 from labkit.errors import ShapeError
 
 
-def axis_of(name, dim, ndim):
+def axis_of(name, dim, ndim, whose="the tensor"):
     """`dim` counted from the front; 0-d tensors count as having one axis."""
     n = ndim if ndim > 0 else 1
     if isinstance(dim, bool) or not hasattr(dim, "__index__"):
         raise TypeError(f"{name}(): dim must be a whole number, got {dim!r}")
     axis = dim.__index__()
     if not -n <= axis < n:
+        count = f"{ndim} {'axis' if ndim == 1 else 'axes'}"
         raise IndexError(
-            f"{name}(): dim {axis} does not exist: the tensor has {ndim} axes, so dim can be {-n} to {n - 1}"
+            f"{name}(): dim {axis} does not exist: {whose} has {count}, so dim can be {-n} to {n - 1}"
         )
     return axis % n
 

@@ -116,4 +116,8 @@ def _check_filters(function, ndim, input, weight, bias, out, channels, groups):
     if bias is not None and tuple(bias.shape) != (out,):
         raise ShapeError(f"{function}(): bias {tuple(bias.shape)} must have {out} numbers: {shapes}")
     if input.dtype != weight.dtype:
-        raise TypeError(f"{function}(): input is {input.dtype}, weight {weight.dtype}: convert one, x.to()")
+        given, wanted = input.dtype.name, weight.dtype.name
+        raise TypeError(
+            f"{function}(): the input is {given}, the weight {wanted}. Convert the input: "
+            f"x.to(labkit.{wanted})."
+        )

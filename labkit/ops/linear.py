@@ -52,7 +52,11 @@ def linear(k, x, weight, bias=None, *, need):
         raise ShapeError(
             f"linear(): bias {bias.shape} must have one number per row of weight {weight.shape}."
         )
-    _same_type("linear", x, weight)
+    if x.dtype != weight.dtype:
+        raise RuntimeError(
+            f"linear(): the input is {x.dtype.name}, the weight {weight.dtype.name}. Convert the input: "
+            f"x.to(labkit.{weight.dtype.name})."
+        )
     shape = x.shape
     x = x if x.ndim == 2 else x.reshape(math.prod(shape[:-1]), shape[-1])  # (N, I)
     y = k.linear(x, weight, bias)  # (N, O)

@@ -217,7 +217,7 @@ def squeeze(input, dim=None):
 
 def unsqueeze(input, dim):
     """With a new axis of size 1 at `dim`"""
-    d = axis_of("unsqueeze", dim, input.ndim + 1)
+    d = axis_of("unsqueeze", dim, input.ndim + 1, "the result")
     return _reshape(input, shape=(*input.shape[:d], 1, *input.shape[d:]))
 
 
