@@ -68,7 +68,7 @@ def mapped(function, types="", to=None, note=""):
     def run(*operands):
         first = next((x for x in operands if isinstance(x, Array)), None)
         if first is None:  # only numbers: nothing for the device to do
-            return function(*operands)
+            return function(*(x[()] if isinstance(x, np.ndarray) else x for x in operands))
         arrays = [x if isinstance(x, Array) else asarray(x, first.dtype) for x in operands]
         out = empty(np.broadcast_shapes(*(x.shape for x in arrays)), to or first.dtype)
         sweep(loop, (*arrays, out))
