@@ -1,0 +1,95 @@
+"""Exercises solved by typing, and mistakes made on purpose: what the boxes say, and how they look."""
+
+import pytest
+
+from .lesson import hardest_to_read
+
+START = "weeks/week00_start/01_start.ipynb"
+
+
+@pytest.fixture
+def lesson(open_lesson):
+    lesson = open_lesson(START)
+    lesson.run("w00-setup")
+    return lesson
+
+
+def test_a_solved_exercise_shows_a_pass_box(lesson, picture):
+    lesson.type_over("w00-answer", "raise NotImplementedError", "return 42")
+    verdict = lesson.check("w00-answer")
+    assert (verdict["ex"], verdict["status"]) == ("w00.answer", "pass")
+    assert [o["output_type"] for o in lesson.cell("w00-answer-check")["outputs"]] == ["display_data"]
+    box = lesson.box("w00-answer-check")
+    assert box.get_by_text("PASS w00.answer").is_visible()
+    picture(box, "box-pass")
+
+
+def test_a_declared_mistake_is_named_then_mended(lesson, picture):
+    lesson.type_over("w00-rows", "raise NotImplementedError", "return x.mean(dim=1)")
+    verdict = lesson.check("w00-rows")
+    assert (verdict["status"], verdict["mistake"]) == ("shape", "axis dropped")
+    box = lesson.box("w00-rows-check")
+    assert box.get_by_text("NOT YET w00.row_means (shape)").first.is_visible()
+    assert box.get_by_text("The averaged axis disappeared").is_visible()
+    assert "Traceback" not in box.inner_text()
+    assert len(box.locator(".jp-OutputArea").inner_text().splitlines()) <= 12
+    picture(box, "box-mistake")
+
+    lesson.type_over("w00-rows", "return x.mean(dim=1)", "return x.mean(dim=1, keepdim=True)")
+    assert lesson.check("w00-rows")["status"] == "pass"
+
+
+def test_a_syntax_error_points_at_the_line(lesson):
+    lesson.type_over("w00-answer", "raise NotImplementedError", "retrun 42")
+    lesson.run("w00-answer")
+    (output,) = lesson.cell("w00-answer")["outputs"]
+    assert output["ename"] == "SyntaxError" and "retrun 42" in "".join(output["traceback"])
+
+
+def test_predictions_and_bug_hunts(lesson):
+    lesson.write("w00-shapes", 'prediction = {"a": (2, 3), "b": (2,), "c": (4, 5)}\nsure = 2')
+    verdict = lesson.check("w00-shapes")
+    assert verdict["status"] == "values"
+    assert "b" in verdict["headline"] + " ".join(verdict["lines"])
+
+    lesson.type_over("w00-shapes", "prediction", 'prediction = {"a": (2, 3), "b": (3,), "c": (4, 5)}')
+    assert lesson.check("w00-shapes")["status"] == "pass"
+
+    lesson.type_over("w00-average", "fault = ...", 'fault = "divides by n - 1"')
+    lesson.type_over("w00-average", "return total", "return total / len(values)")
+    assert lesson.check("w00-average")["status"] == "pass"
+
+
+def test_locked_cells_refuse_typing(lesson):
+    before = lesson.source("w00-answer-check")
+    lesson.box("w00-answer-check").locator(".cm-content").click()
+    lesson.page.keyboard.type("pass  # ")
+    assert lesson.source("w00-answer-check") == before
+
+
+def test_typing_while_a_check_runs_is_kept(lesson):
+    """The cursor stays where the learner types; the verdict is of what was there when it was run."""
+    lesson.type_over("w00-answer", "raise NotImplementedError", "__import__('time').sleep(1); return 42")
+    lesson.run("w00-answer")
+    lesson.start("w00-answer-check")
+    lesson.type_over("w00-rows", "raise NotImplementedError", "return x.mean(dim=1, keepdim=True)")
+    lesson.wait_until("hasRun")
+    assert lesson.verdict("w00-answer-check")["status"] == "pass"
+    assert lesson.source("w00-rows").endswith("    return x.mean(dim=1, keepdim=True)")
+
+
+CONTRAST = 4.5  # what readers of small text need (WCAG 2.2, level AA)
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_boxes_read_in_both_themes(lesson, picture, theme):
+    lesson.choose_theme(theme)
+    lesson.type_over("w00-answer", "raise NotImplementedError", "return 42")
+    lesson.type_over("w00-rows", "raise NotImplementedError", "return x.mean(dim=1)")
+    lesson.check("w00-answer")
+    lesson.check("w00-rows")
+    lesson.check("w00-average")
+    for id in ("w00-answer", "w00-rows", "w00-average"):
+        contrast, words = hardest_to_read(lesson.box(f"{id}-check").locator(".jp-OutputArea"))
+        assert contrast >= CONTRAST, f"{theme}: “{words}” has a contrast of {contrast:.2f}"
+    picture(lesson.page, f"boxes-{theme.split()[-1].lower()}")
