@@ -1,4 +1,4 @@
-"""`make lab`: JupyterLab on this machine only, with a token, open at the start of the course."""
+"""`make lab`: JupyterLab on this machine only, with a token, open at the start page with the labkit panel."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import socket
 import sys
 
 from labkit import paths
-
-START = "weeks/week00_start/01_start.ipynb"
+from labkit.panel import LABEXTENSIONS
 
 
 def is_free(port: int) -> bool:
@@ -23,16 +22,20 @@ def is_free(port: int) -> bool:
     return True
 
 
-def command(port: int, browser: bool, token: str) -> list[str]:
-    """The JupyterLab command line: this machine only, with a token, quiet unless something is wrong."""
+def command(port: int, browser: bool) -> list[str]:
+    """The JupyterLab command line: this machine only, the labkit panel on, quiet unless something is wrong.
+
+    The token is not here, where every user of the machine could read it: see `environment`.
+    """
     line = [
         *(sys.executable, "-m", "jupyterlab"),
         "--ip=127.0.0.1",
         f"--port={port}",
         "--ServerApp.port_retries=0",
         f"--ServerApp.root_dir={paths.root()}",
-        f"--IdentityProvider.token={token}",
-        f"--LabApp.default_url=/lab/tree/{START}",
+        "--ServerApp.jpserver_extensions=labkit.panel=True",
+        f"--LabApp.extra_labextensions_path={LABEXTENSIONS}",
+        f"--LabApp.workspaces_dir={paths.progress() / 'workspaces'}",  # the layout of this course, no other's
         "--log-level=WARN",
         "--LabApp.news_url=None",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
@@ -42,6 +45,11 @@ def command(port: int, browser: bool, token: str) -> list[str]:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         line.append("--allow-root")
     return line
+
+
+def environment(token: str) -> dict[str, str]:
+    """What JupyterLab, its kernels and the panel find: the token, and which course this is."""
+    return {**os.environ, "JUPYTER_TOKEN": token, "LABKIT_ROOT": str(paths.root())}
 
 
 def main(argv: list[str]) -> int:
@@ -62,11 +70,11 @@ def main(argv: list[str]) -> int:
     os.chdir(paths.root())
     port = options.port or next(port for port in range(8888, 65536) if is_free(port))
     token = secrets.token_hex(24)
-    print(f"JupyterLab: http://127.0.0.1:{port}/lab/tree/{START}?token={token}", flush=True)
+    print(f"JupyterLab: http://127.0.0.1:{port}/lab?token={token}", flush=True)
     print("Leave this window open while you work; Control-C ends it.", flush=True)
-    line = command(port, not options.no_browser, token)
+    line = command(port, not options.no_browser)
     if os.name == "nt":
         import subprocess
 
-        return subprocess.call(line)
-    os.execv(line[0], line)
+        return subprocess.call(line, env=environment(token))
+    os.execve(line[0], line, environment(token))

@@ -96,7 +96,14 @@ def test_a_taken_port_is_refused_with_another_to_try(capsys):
     assert f"Port {port} is taken" in capsys.readouterr().err
 
 
-def test_the_lab_serves_on_loopback_with_a_token_and_opens_week_0():
-    line = lab.command(8899, browser=False, token="secret")
-    assert "--ip=127.0.0.1" in line and "--IdentityProvider.token=secret" in line and "--no-browser" in line
-    assert any(word.endswith("weeks/week00_start/01_start.ipynb") for word in line)
+def test_the_lab_serves_on_loopback_with_the_panel_and_a_layout_of_its_own():
+    line = lab.command(8899, browser=False)
+    assert "--ip=127.0.0.1" in line and "--no-browser" in line
+    assert "--ServerApp.jpserver_extensions=labkit.panel=True" in line
+    assert any(word.startswith("--LabApp.workspaces_dir=") and "progress" in word for word in line)
+
+
+def test_the_token_is_not_where_other_users_see_it():
+    """A command line is public on most systems, an environment is not."""
+    assert lab.environment("secret")["JUPYTER_TOKEN"] == "secret"
+    assert not any("token" in word.lower() for word in lab.command(8899, browser=False))

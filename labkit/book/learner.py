@@ -64,6 +64,11 @@ def parse_learner(text: str, path: Path, release: str = __version__) -> Notebook
         if re.search(r"^(<<<<<<<|>>>>>>>) ", text, re.MULTILINE):
             return _problem(path, "conflict")
         return _problem(path, "truncated" if text.lstrip().startswith("{") else "not-json")
+    return sound_notebook(nb, path, release)
+
+
+def sound_notebook(nb: Any, path: Path, release: str = __version__) -> Notebook | Problem:
+    """`read_learner` for content that is already parsed, such as what JupyterLab holds and has not saved."""
     if not isinstance(nb, dict):
         return _problem(path, "not-notebook")
     major = nb.get("nbformat")

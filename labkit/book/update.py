@@ -125,14 +125,19 @@ def _git(root: Path, *arguments: str) -> str:
 
 def backup(root: Path, files: Iterable[Path]) -> Path:
     """Copy files into a new folder `backups/<time>/`, under their path in the course; returns the folder."""
-    stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
-    names = (stamp if n == 1 else f"{stamp}-{n}" for n in range(1, 1000))
-    folder = next(root / "backups" / name for name in names if not (root / "backups" / name).exists())
+    folder = backup_folder(root)
     for path in files:
         target = folder / path.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target)
     return folder
+
+
+def backup_folder(root: Path) -> Path:
+    """A name for a folder of backups that is not there yet."""
+    stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
+    names = (stamp if n == 1 else f"{stamp}-{n}" for n in range(1, 1000))
+    return next(root / "backups" / name for name in names if not (root / "backups" / name).exists())
 
 
 # notebooks that are open in Jupyter

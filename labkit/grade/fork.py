@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+from collections.abc import Callable
 from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,6 +21,7 @@ from labkit.grade.steps import Grading, Ran
 from labkit.grade.verdict import Verdict
 
 START_SECONDS = 60
+Tell = Callable[[int, int, Verdict | None], None]
 
 
 @cache
@@ -76,17 +78,45 @@ def warm_up() -> None:
     ForkSession(str(Path.cwd())).close()
 
 
+class Stopped(Exception):
+    """Grading was stopped from outside; there are no verdicts."""
+
+
+class ForkGrading:
+    """One notebook being graded. `stop` may be called from another thread while `run` runs."""
+
+    def __init__(self, work: Paper) -> None:
+        self.work = work
+        self.grading = Grading(lambda: ForkSession(str(work.path.parent.resolve())))
+        self.stopped = False
+
+    def run(self, tell: Tell | None = None) -> dict[str, Verdict]:
+        """The verdicts by exercise. `tell(done, of, verdict)` hears of each cell, and of each verdict."""
+        if self.work.copy is None:
+            return self.work.settled
+        todo = steps(self.work.copy)
+        try:
+            for number, step in enumerate(todo, 1):
+                verdict = self.grading.do(step)
+                if self.stopped:
+                    raise Stopped
+                if tell:
+                    tell(number, len(todo), verdict)
+        finally:
+            self.grading.close()
+        return {ex: self.grading.verdicts[ex] for ex in self.work.exercises}
+
+    def stop(self) -> None:
+        """End the cell that is running, however long it would take, and everything after it."""
+        self.stopped = True
+        session = self.grading.session
+        if isinstance(session, ForkSession):
+            session.process.kill()
+
+
 def grade_paper(work: Paper) -> dict[str, Verdict]:
     """The verdicts of one notebook, by exercise."""
-    if work.copy is None:
-        return work.settled
-    grading = Grading(lambda: ForkSession(str(work.path.parent.resolve())))
-    try:
-        for step in steps(work.copy):
-            grading.do(step)
-    finally:
-        grading.close()
-    return {ex: grading.verdicts[ex] for ex in work.exercises}
+    return ForkGrading(work).run()
 
 
 def grade_forked(notebook: Path) -> dict[str, Verdict]:

@@ -37,11 +37,16 @@ def _hint(exercise_id: str | None) -> bool:
     if exercise is None:
         print("Every exercise is passed: there is nothing left to hint at.")
         return True
+    print("\n".join(words(exercise, take(state, exercise))))
+    return True
+
+
+def take(state: History, exercise: Exercise) -> int:
+    """Count one more hint as given; returns how many were before."""
     given = state.work[exercise.id].hints if exercise.id in state.work else 0
-    print("\n".join(words(exercise, given)))
     if given < len(exercise.hints):
         events.append("hint", ex=exercise.id, number=given + 1)
-    return True
+    return given
 
 
 def chosen(state: History, exercise_id: str | None) -> Exercise | None:

@@ -52,11 +52,20 @@ def strays(root: Path) -> list[Path]:
     return [path for path in files if path not in known and ".ipynb_checkpoints" not in path.parts]
 
 
-def paper(lesson: Lesson, path: Path, ex: str | None = None, shortcut: bool = True) -> Paper:
-    """Put a lesson and a learner's file together. `shortcut`: a file without any answer needs no process."""
+def paper(
+    lesson: Lesson,
+    path: Path,
+    ex: str | None = None,
+    shortcut: bool = True,
+    learner: Notebook | Problem | None = None,
+) -> Paper:
+    """Put a lesson and a learner's file together. `shortcut`: a file without any answer needs no process.
+
+    `learner` is what the file will hold once it is saved; by default what it holds.
+    """
     exercises = tuple(cell.ex for cell in lesson.cells if cell.role == "check" and cell.ex)
     asked = exercises if ex is None else (ex,)
-    learner = read_learner(path)
+    learner = read_learner(path) if learner is None else learner
     if isinstance(learner, Problem):
         status = "not started" if learner.kind == "missing" else "error"
         settled = {item: Verdict(item, status, learner.sentence) for item in asked}
@@ -78,6 +87,16 @@ def step(cell: Cell | Any) -> Step:
     meta = labkit_of(cell)
     binds = tuple(meta.get("binds", ()))
     return Step(cell["id"], meta.get("role", "helper"), cell["source"], meta.get("ex"), binds)
+
+
+def answers(work: Paper) -> dict[str, str]:
+    """A digest of each answer, by exercise: what changed between two looks at a notebook."""
+    found: dict[str, str] = {}
+    for cell in work.copy["cells"] if work.copy else ():
+        meta = labkit_of(cell)
+        if meta.get("role") == "exercise":
+            found[meta["ex"]] = found.get(meta["ex"], "") + digest(cell["source"])
+    return found
 
 
 def _answered(release: Notebook, copy: Notebook) -> bool:

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from labkit import paths
 from labkit.book import course
-from labkit.book.notebook import digest, labkit_of
 from labkit.grade import events, fork, report
-from labkit.grade.papers import Paper, paper
+from labkit.grade.papers import Paper, answers, paper
 from labkit.grade.verdict import Verdict
 
 POLL_SECONDS = 0.05
@@ -53,7 +52,7 @@ class Watcher:
 
     def __post_init__(self) -> None:
         self.seen = self._stamps()
-        self.answers = {path: _answers(self._paper(path)) for path in self.seen}
+        self.answers = {path: answers(self._paper(path)) for path in self.seen}
 
     def saved(self) -> list[Path]:
         """The notebooks saved since the last call."""
@@ -69,7 +68,7 @@ class Watcher:
             time.sleep(SAVING_SECONDS)
             work = self._paper(path)
         verdicts = fork.grade_paper(work)
-        before, self.answers[path] = self.answers.get(path, {}), _answers(work)
+        before, self.answers[path] = self.answers.get(path, {}), answers(work)
         changed = [v for ex, v in verdicts.items() if self.answers[path].get(ex) != before.get(ex)]
         _remember(changed)
         result = report.Result(path.relative_to(self.root), verdicts, work.note)
@@ -92,15 +91,6 @@ class Watcher:
                 continue
             stamps[path] = (stat.st_mtime_ns, stat.st_size)
         return stamps
-
-
-def _answers(work: Paper) -> dict[str, str]:
-    answers: dict[str, str] = {}
-    for cell in work.copy["cells"] if work.copy else ():
-        meta = labkit_of(cell)
-        if meta.get("role") == "exercise":
-            answers[meta["ex"]] = answers.get(meta["ex"], "") + digest(cell["source"])
-    return answers
 
 
 def _remember(verdicts: list[Verdict]) -> None:

@@ -1,0 +1,29 @@
+"""The labkit panel of JupyterLab: progress, checks, hints and resets beside the notebook.
+
+course      the lessons as the panel sees them, and which lesson a notebook is a copy of
+desk        what the panel asks for: the state of the course, a check, a hint, a reset
+handlers    the same over HTTP, for whoever has the token of the server
+labextensions/labkit/   the front end: plain JavaScript that JupyterLab loads as it is
+
+`make lab` (`labkit/lab.py`) switches both halves on. A check grades what the browser sends, saved or not;
+no notebook is ever written from here.
+"""
+
+from pathlib import Path
+from typing import Any
+
+LABEXTENSIONS = Path(__file__).parent / "labextensions"
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    return [{"module": "labkit.panel"}]
+
+
+def _load_jupyter_server_extension(app: Any) -> None:
+    """What Jupyter calls when it loads `labkit.panel`."""
+    from labkit import paths
+    from labkit.panel.desk import Desk
+    from labkit.panel.handlers import handlers
+
+    desk = Desk(paths.root().resolve(), Path(app.root_dir).resolve())
+    app.web_app.add_handlers(".*$", handlers(app.web_app.settings["base_url"], desk))

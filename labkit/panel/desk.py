@@ -1,0 +1,233 @@
+"""What the panel asks for, without HTTP: the state of the course, a check, a hint, a reset.
+
+The notebook is always what the browser holds, saved or not. It is read, graded in a forked process as in
+`make watch`, and never written: a reset returns the text, and the front end puts it where it can be undone.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labkit import __version__, exercises
+from labkit.book.learner import Problem, sound_notebook
+from labkit.book.notebook import Notebook, labkit_of, learner_notebook, write_text
+from labkit.book.percent import Lesson, LessonError
+from labkit.book.update import backup_folder
+from labkit.grade import events, fork, hint, papers, report
+from labkit.grade.history import Work
+from labkit.grade.verdict import Verdict
+from labkit.panel import course
+
+Say = Callable[[dict[str, Any]], None]
+
+
+class Refused(Exception):
+    """Why something is not done, in the learner's words; `status` is HTTP's number for it."""
+
+    def __init__(self, status: int, words: str) -> None:
+        super().__init__(words)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A notebook as the browser holds it: where it is, which lesson it is, what is in it."""
+
+    path: Path
+    lesson: Lesson
+    content: Notebook
+    note: str | None  # what is unusual about it
+
+
+class Check:
+    """One check of one notebook. `run` tells what happens, line by line; `stop` ends it from outside."""
+
+    def __init__(self, desk: Desk, opened: Opened) -> None:
+        self.desk, self.opened = desk, opened
+        lesson, path = opened.lesson, opened.path
+        self.work = papers.paper(lesson, path, learner=opened.content)
+        self.grading = fork.ForkGrading(self.work)
+
+    def run(self, say: Say) -> None:
+        """Grade, and say `start`, `step` and `verdict` as they come, then `end`, `stopped` or `error`."""
+        began = time.perf_counter()
+        state = self.desk.course().history()
+        names, note = list(self.work.exercises), self.work.note or self.opened.note
+        say({"kind": "start", "exercises": names, "note": note, "lesson": course.title(self.opened.lesson)})
+
+        def tell(done: int, of: int, verdict: Verdict | None) -> None:
+            say({"kind": "step", "done": done, "of": of})
+            if verdict is not None:
+                say(shown(verdict, state.work.get(verdict.exercise)))
+
+        try:
+            verdicts = self.grading.run(tell)
+        except fork.Stopped:
+            say({"kind": "stopped"})
+            return
+        except (OSError, RuntimeError) as error:
+            say({"kind": "error", "message": f"The check could not run: {error}"})
+            return
+        if self.work.copy is None:  # nothing had to run, so nothing was told
+            for verdict in verdicts.values():
+                say(shown(verdict, state.work.get(verdict.exercise)))
+        self.desk.remember(self.work, verdicts)
+        words = report.summary([report.Result(self.opened.path, verdicts)])
+        passed = sum(verdict.passed for verdict in verdicts.values())
+        seconds = round(time.perf_counter() - began, 2)
+        say({"kind": "end", "summary": words, "passed": passed, "total": len(verdicts), "seconds": seconds})
+
+    def stop(self) -> None:
+        self.grading.stop()
+
+
+def shown(verdict: Verdict, work: Work | None) -> dict[str, Any]:
+    """A verdict as a line to the front end; `state` is the word that rows are drawn by."""
+    if verdict.passed:
+        state = "passed"
+    elif verdict.status == "not started":
+        state = "open"
+    else:
+        state = "failing" if work is not None and work.passed else "tried"
+    return {"kind": "verdict", "state": state, "short": report.one_line(verdict), **verdict.record()}
+
+
+class Desk:
+    """The course on this machine, and the one check that may run at a time.
+
+    `root` is the course, `top` the folder that JupyterLab serves; paths from the browser start at `top`.
+    """
+
+    def __init__(self, root: Path, top: Path) -> None:
+        self.root, self.top = root, top
+        self.running: Check | None = None
+        self.lock = threading.Lock()
+        self.seen: dict[Path, dict[str, str]] = {}  # the answers at the last check, by notebook
+        self.declared = self._stamps()
+
+    # what there is
+
+    def course(self) -> course.Course:
+        try:
+            return course.read(self.root)
+        except LessonError as error:
+            raise Refused(500, f"A lesson cannot be read. {error}") from None
+
+    def state(self) -> dict[str, Any]:
+        """Weeks, exercises and progress, and what the learner should know first."""
+        found = self.course()
+        if not found.lessons:
+            raise Refused(404, f"There are no lessons in {self.root}. Start `make lab` in the course folder.")
+        prefix = ""
+        if self.root.is_relative_to(self.top) and self.root != self.top:
+            prefix = f"{self.root.relative_to(self.top).as_posix()}/"
+        return {**course.summary(found, found.history(), prefix), "note": self._stale()}
+
+    def open(self, path: Any, content: Any) -> Opened:
+        """The notebook that the browser names and sends, or a refusal."""
+        place = self._place(path)
+        nb = sound_notebook(content, place)
+        if isinstance(nb, Problem):
+            raise Refused(400, nb.sentence)
+        lesson = self.course().lesson_of(nb)
+        if lesson is None:
+            raise Refused(
+                400, f"{place.name} has no cells of the course in it, so there is nothing to check."
+            )
+        home = self.root / "weeks" / lesson.path.parent.name / f"{lesson.path.stem}.ipynb"
+        note = None
+        if place != home.resolve():
+            name = home.relative_to(self.root).as_posix()
+            note = f"This is a copy of {name}. `make check` grades the one with that name."
+        return Opened(place, lesson, nb, note)
+
+    # what it does
+
+    def begin(self, path: Any, content: Any) -> Check:
+        """Take the one place for a check; `end` gives it back."""
+        check = Check(self, self.open(path, content))
+        with self.lock:
+            if self.running is not None:
+                name = self.running.opened.path.name
+                raise Refused(409, f"A check of {name} is still running. Wait for it, or stop it.")
+            self.running = check
+        return check
+
+    def end(self, check: Check) -> None:
+        with self.lock:
+            if self.running is check:
+                self.running = None
+
+    def remember(self, work: papers.Paper, verdicts: dict[str, Verdict]) -> None:
+        """An attempt for each answer that changed since the last check of this notebook."""
+        before, now = self.seen.get(work.path, {}), papers.answers(work)
+        self.seen[work.path] = now
+        for ex, verdict in verdicts.items():
+            if verdict.status != "not started" and now.get(ex) != before.get(ex):
+                events.append("attempt", lane="panel", **verdict.record())
+
+    def hint(self, ex: Any) -> dict[str, Any]:
+        """One more hint of an exercise: all that were given by now, and how many are left."""
+        exercise = self._exercise(ex)
+        state = self.course().history()
+        given = min(hint.take(state, exercise) + 1, len(exercise.hints))
+        left = len(exercise.hints) - given
+        said = None if left else f"The solution: `make solution EX={exercise.id} INSIST=1` in a terminal."
+        return {"ex": exercise.id, "hints": list(exercise.hints[:given]), "left": left, "more": said}
+
+    def reset(self, path: Any, content: Any, ex: Any) -> dict[str, Any]:
+        """Keep the notebook as it is in `backups/`; return the cells that the exercise starts with.
+
+        Nothing but the backup is written. If that fails, so does the reset.
+        """
+        exercise, opened = self._exercise(ex), self.open(path, content)
+        release = learner_notebook(opened.lesson, __version__)
+        of_ex = [cell for cell in release["cells"] if labkit_of(cell).get("ex") == exercise.id]
+        cells = [cell for cell in of_ex if labkit_of(cell)["role"] == "exercise"]
+        if not cells:
+            raise Refused(400, f"{exercise.id} is not an exercise of this notebook.")
+        folder = backup_folder(self.root)
+        text = json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+        try:
+            write_text(folder / opened.path.relative_to(self.root), text)
+        except OSError as error:
+            why = f"No backup could be written ({error.strerror}), so nothing was reset."
+            raise Refused(500, f"{why} Is {folder.parent} writable?") from None
+        return {"ex": exercise.id, "backup": folder.relative_to(self.root).as_posix(), "cells": cells}
+
+    # what it does not
+
+    def _place(self, path: Any) -> Path:
+        """A notebook in weeks/, named from the folder that JupyterLab serves."""
+        try:
+            place = (self.top / path).resolve()
+        except (TypeError, ValueError, OSError):
+            raise Refused(400, "That is not the name of a notebook.") from None
+        weeks = (self.root / "weeks").resolve()
+        if not place.is_relative_to(weeks) or place.suffix != ".ipynb" or not place.parent.is_dir():
+            raise Refused(
+                403, "Only notebooks in weeks/ are checked. Move it there, or open the lesson itself."
+            )
+        return place
+
+    def _exercise(self, ex: Any) -> exercises.Exercise:
+        try:
+            return exercises.get(ex if isinstance(ex, str) else "")
+        except KeyError as error:
+            raise Refused(404, str(error.args[0])) from None
+
+    def _stamps(self) -> list[tuple[str, int]]:
+        folder = Path(exercises.__file__).parent
+        return sorted((file.name, file.stat().st_mtime_ns) for file in folder.glob("*.py"))
+
+    def _stale(self) -> str | None:
+        """Words for somebody whose server still runs the release from before `make update`."""
+        if self._stamps() == self.declared:
+            return None
+        return "The course was updated. Save your work, end `make lab` with Control-C and start it again."

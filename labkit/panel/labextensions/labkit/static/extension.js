@@ -1,0 +1,345 @@
+// The plugin: brings together JupyterLab, the server and the two views (panel, start page).
+
+import { answersOf, contentOf, exerciseAt, exercisesOf, goTo, putBack } from "./notebook.js";
+import { PanelView } from "./panel.js";
+import { Server } from "./server.js";
+import { startPage } from "./start.js";
+
+const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24"><path class="jp-icon3"
+  fill="#616161" d="M9 2v2h1v5.2L4.6 18.4A2.4 2.4 0 0 0 6.7 22h10.6a2.4 2.4 0 0 0 2.1-3.6L14 9.2V4h1V2H9zm3
+  2v5.7l2.6 4.3H9.4L12 9.7V4z"/></svg>`;
+const QUIET = 300; // milliseconds without an event before the course is drawn again
+
+/** `use(name)` gives a module of JupyterLab; the plugin is made of those, so it shares their classes. */
+export async function makePlugin(use) {
+  const [application, apputils, notebook, services, coreutils, widgets, ui] = await Promise.all(
+    [
+      ...["@jupyterlab/application", "@jupyterlab/apputils", "@jupyterlab/notebook", "@jupyterlab/services"],
+      ...["@jupyterlab/coreutils", "@lumino/widgets", "@jupyterlab/ui-components"],
+    ].map(use),
+  );
+  const jupyter = { ...apputils, ...notebook, ...widgets };
+  const icon = new ui.LabIcon({ name: "labkit:flask", svgstr: ICON });
+  return {
+    id: "labkit:panel",
+    description: "Progress, checks, hints and resets beside the notebook.",
+    autoStart: true,
+    requires: [notebook.INotebookTracker, application.ILabShell],
+    optional: [application.ILayoutRestorer, apputils.ICommandPalette],
+    activate: (app, tracker, shell, restorer, palette) => {
+      const lab = new Lab(app, tracker, new Server(services, coreutils), jupyter);
+      lab.addTo(shell, restorer, palette, icon);
+    },
+  };
+}
+
+/** What is going on: the state of the course, the notebook in front, and the checks made of it. */
+class Lab {
+  constructor(app, tracker, server, jupyter) {
+    Object.assign(this, { app, tracker, server, jupyter });
+    this.state = null; // as the server sent it last
+    this.results = new WeakMap(); // notebook -> {verdicts, answers, words, selected}
+    this.more = {}; // exercise -> what is said after its last hint
+    this.running = null; // {panel, abort} of the check that runs
+    const name = (method) => (argument) => void this[method](argument);
+    this.does = Object.fromEntries(
+      ["check", "stop", "hint", "reset", "next", "select", "open", "lesson", "start"].map((key) => [key, name(key)]),
+    );
+    this.view = new PanelView(this.does);
+  }
+
+  // in JupyterLab
+
+  addTo(shell, restorer, palette, icon) {
+    const { Widget } = this.jupyter;
+    this.shell = shell;
+    this.icon = icon;
+    this.widget = new Widget({ node: this.view.node });
+    this.widget.id = "labkit-panel";
+    this.widget.title.icon = icon;
+    this.widget.title.caption = "labkit: progress, checks, hints";
+    shell.add(this.widget, "left", { rank: 10 });
+    restorer?.add(this.widget, "labkit-panel");
+    this.#addCommands(palette);
+    this.starts = new this.jupyter.WidgetTracker({ namespace: "labkit-start" });
+    void restorer?.restore(this.starts, { command: "labkit:start", name: () => "start" });
+    this.#listen();
+    this.view.drawNotebook(null, []);
+    void this.refresh();
+    // A first visit gets the start page and the panel; later visits get the layout they were left with.
+    void shell.restored.then((saved) => {
+      if (!saved.fresh) return;
+      setTimeout(() => shell.activateById(this.widget.id)); // after the file browser, which asks for the same place
+      if (!this.tracker.size) this.start();
+    });
+  }
+
+  #addCommands(palette) {
+    const commands = {
+      "labkit:start": ["Open the Start Page", () => this.start()],
+      "labkit:panel": ["Show the labkit Panel", () => this.shell.activateById(this.widget.id)],
+      "labkit:check": ["Check This Notebook", () => this.check()],
+      "labkit:hint": ["Give a Hint", () => this.hint()],
+      "labkit:reset": ["Reset the Exercise", () => this.reset()],
+      "labkit:next": ["Go to the Next Exercise", () => this.next()],
+    };
+    for (const [id, [label, execute]] of Object.entries(commands)) {
+      this.app.commands.addCommand(id, { label, caption: label, execute });
+      palette?.addItem({ command: id, category: "labkit" });
+    }
+  }
+
+  #listen() {
+    const { NotebookActions } = this.jupyter;
+    const soon = later(() => this.refresh());
+    const changed = later(() => this.drawExercises());
+    this.tracker.currentChanged.connect(() => this.draw());
+    this.tracker.activeCellChanged.connect(() => this.#follow());
+    this.tracker.widgetAdded.connect((_, panel) => {
+      void panel.context.ready.then(() => {
+        panel.content.model.contentChanged.connect(changed);
+        this.draw();
+      });
+      panel.context.pathChanged.connect(() => this.draw());
+    });
+    NotebookActions.executed.connect(soon); // a check cell may have been run
+    window.addEventListener("focus", soon); // or `make check` in a terminal
+  }
+
+  // what is shown
+
+  async refresh() {
+    try {
+      this.state = await this.server.state();
+      this.view.say(this.view.note, this.state.note);
+    } catch (error) {
+      this.view.say(this.view.note, error.message);
+    }
+    this.draw();
+  }
+
+  draw() {
+    if (!this.state) return;
+    const panel = this.#lesson();
+    this.view.drawCourse(this.state, panel ? this.#path(panel) : null);
+    const exercises = panel ? exercisesOf(panel).map((ex) => this.#exercise(ex)).filter(Boolean) : [];
+    this.view.drawNotebook(panel ? this.#title(panel) : null, exercises);
+    this.drawExercises();
+    if (this.page && !this.page.isDisposed) this.#drawStart();
+  }
+
+  drawExercises() {
+    const panel = this.#lesson();
+    const result = panel && this.#result(panel);
+    this.view.say(this.view.status, panel ? result.words : "Open one below, or from the start page.");
+    if (!panel) return;
+    const answers = answersOf(panel);
+    for (const ex of exercisesOf(panel)) {
+      const known = this.#exercise(ex);
+      const verdict = result.verdicts[ex] ?? null;
+      this.view.drawExercise(ex, {
+        state: verdict?.state ?? known?.state ?? "open",
+        verdict,
+        stale: verdict !== null && answers[ex] !== result.answers[ex],
+        hints: known?.hints ?? [],
+        more: this.more[ex],
+        selected: ex === result.selected,
+      });
+    }
+  }
+
+  #follow() {
+    const panel = this.#lesson();
+    if (!panel) return;
+    this.#result(panel).selected = exerciseAt(panel);
+    this.drawExercises();
+  }
+
+  // what the buttons do
+
+  async check() {
+    const panel = this.#lesson();
+    if (!panel || this.running) return;
+    const result = this.#result(panel);
+    const abort = new AbortController();
+    this.running = { panel, abort };
+    result.answers = answersOf(panel);
+    this.view.drawRunning(true);
+    this.#say(panel, "Checking. The first check after the start waits until torch is imported.");
+    try {
+      const tell = (line) => this.#hear(panel, line);
+      await this.server.check(this.#path(panel), contentOf(panel), tell, abort.signal);
+    } catch (error) {
+      this.#say(panel, abort.signal.aborted ? "Stopped. Nothing was recorded." : error.message);
+    }
+    this.running = null;
+    this.view.drawRunning(false);
+    await this.refresh();
+  }
+
+  #hear(panel, line) {
+    const result = this.#result(panel);
+    if (line.kind === "start") {
+      result.verdicts = {};
+      result.note = line.note;
+      this.#say(panel, `Checking ${line.exercises.length} exercises.`);
+    } else if (line.kind === "step") {
+      this.view.drawProgress(line.done, line.of);
+    } else if (line.kind === "verdict") {
+      result.verdicts[line.ex] = { ...line, passed: line.state === "passed" };
+      this.drawExercises();
+    } else if (line.kind === "end") {
+      this.#say(panel, [line.summary, `${line.seconds} s.`, result.note].filter(Boolean).join(" "));
+    } else {
+      this.#say(panel, line.message ?? "Stopped. Nothing was recorded.");
+    }
+  }
+
+  stop() {
+    this.running?.abort.abort();
+  }
+
+  async hint() {
+    const panel = this.#lesson();
+    const ex = panel && this.#result(panel).selected;
+    if (!ex) return;
+    try {
+      const given = await this.server.hint(ex);
+      this.more[ex] = given.more;
+      const left = given.left ? `${given.left} more.` : "These were all hints.";
+      this.#say(panel, `Hint ${given.hints.length} for ${ex} is below its name. ${left}`);
+    } catch (error) {
+      this.#say(panel, error.message);
+    }
+    await this.refresh();
+  }
+
+  async reset() {
+    const { showDialog, Dialog } = this.jupyter;
+    const panel = this.#lesson();
+    const ex = panel && this.#result(panel).selected;
+    if (!ex) return;
+    const { button } = await showDialog({
+      title: `Reset ${ex}?`,
+      body: "Its cell gets the text it started with. The notebook as it is now is kept in backups/ first.",
+      buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: "Reset" })],
+    });
+    if (!button.accept) return;
+    try {
+      const { backup, cells } = await this.server.reset(this.#path(panel), contentOf(panel), ex);
+      putBack(panel, ex, cells);
+      delete this.#result(panel).verdicts[ex];
+      await goTo(panel, ex);
+      this.#say(panel, `${ex} is back at its start, not saved yet. As it was: \`${backup}\`. Undo works too.`);
+    } catch (error) {
+      this.#say(panel, error.message);
+    }
+    await this.refresh();
+  }
+
+  /** The next exercise that is not passed, after the one the cursor is at; from the end on to the beginning. */
+  async next() {
+    const all = this.state?.weeks.flatMap((week) => week.lessons.flatMap((lesson) => lesson.exercises)) ?? [];
+    const panel = this.#lesson();
+    const at = panel ? all.findIndex(({ ex }) => ex === this.#result(panel).selected) : -1;
+    const found = [...all.slice(at + 1), ...all.slice(0, at + 1)].find(({ state }) => state !== "passed");
+    const first = at < 0 ? this.state?.next : null;
+    if (found) await this.open(first ?? found.ex);
+    else this.view.say(this.view.status, "Every exercise is passed.");
+  }
+
+  /** A row was clicked: go to its cell. */
+  async select(ex) {
+    const panel = this.#lesson();
+    if (!panel) return;
+    await goTo(panel, ex);
+    this.#result(panel).selected = ex;
+    this.drawExercises();
+  }
+
+  /** Go to an exercise, in the notebook in front if it has it, else in its lesson. */
+  async open(ex) {
+    let panel = this.#lesson();
+    if (!panel || !exercisesOf(panel).includes(ex)) {
+      const lessons = this.state.weeks.flatMap((week) => week.lessons);
+      panel = await this.lesson(lessons.find(({ exercises }) => exercises.some((one) => one.ex === ex)).path);
+    }
+    if (panel) await goTo(panel, ex);
+  }
+
+  /** Open a lesson, ready to be worked in. */
+  async lesson(path) {
+    try {
+      const panel = await this.app.commands.execute("docmanager:open", { path });
+      await panel?.context.ready;
+      await panel?.revealed;
+      return panel;
+    } catch {
+      this.view.say(this.view.note, `${path} cannot be opened. \`make update\` puts missing lessons back.`);
+      return null;
+    }
+  }
+
+  start() {
+    const { MainAreaWidget, Widget } = this.jupyter;
+    if (!this.page || this.page.isDisposed) {
+      this.page = new MainAreaWidget({ content: new Widget() });
+      this.page.id = "labkit-start";
+      this.page.title.label = "Start";
+      this.page.title.icon = this.icon;
+      this.page.title.closable = true;
+      this.shell.add(this.page, "main");
+      void this.starts.add(this.page);
+      this.#drawStart();
+    }
+    this.shell.activateById(this.page.id);
+  }
+
+  #drawStart() {
+    if (this.state) this.page.content.node.replaceChildren(startPage(this.state, this.does));
+  }
+
+  // small questions
+
+  /** The notebook in front, if it has cells of the course. */
+  #lesson() {
+    const panel = this.tracker.currentWidget;
+    return panel && exercisesOf(panel).length ? panel : null;
+  }
+
+  #path(panel) {
+    return this.app.serviceManager.contents.localPath(panel.context.path);
+  }
+
+  #title(panel) {
+    const lessons = this.state.weeks.flatMap((week) => week.lessons);
+    const [first] = exercisesOf(panel);
+    const found = lessons.find(({ exercises }) => exercises.some(({ ex }) => ex === first));
+    return found?.title ?? panel.title.label;
+  }
+
+  #exercise(ex) {
+    return this.state.weeks.flatMap((week) => week.lessons.flatMap((lesson) => lesson.exercises)).find((one) => one.ex === ex);
+  }
+
+  #result(panel) {
+    if (!this.results.has(panel.context)) {
+      this.results.set(panel.context, { verdicts: {}, answers: {}, words: "", selected: exerciseAt(panel) });
+    }
+    return this.results.get(panel.context);
+  }
+
+  #say(panel, words) {
+    this.#result(panel).words = words;
+    if (panel === this.tracker.currentWidget) this.view.say(this.view.status, words);
+  }
+}
+
+/** A function that runs once, when nothing has happened for a moment. */
+function later(run) {
+  let timer = 0;
+  return () => {
+    clearTimeout(timer);
+    timer = setTimeout(run, QUIET);
+  };
+}

@@ -1,0 +1,70 @@
+// Reading and changing an open notebook, only ever through JupyterLab's model: what is changed here is undone with
+// the usual keys, shows as unsaved, and never touches the file.
+
+const labkitOf = (cell) => cell.getMetadata("labkit") ?? {};
+
+/** The cells of a notebook in the shared model, or none while it loads. */
+function cellsOf(panel) {
+  return panel.content.model?.sharedModel.cells ?? [];
+}
+
+/** The exercises of a notebook in the order of its checks, whatever the file is called. */
+export function exercisesOf(panel) {
+  const found = cellsOf(panel).map(labkitOf).filter((meta) => meta.ex && meta.role === "check");
+  return [...new Set(found.map((meta) => meta.ex))];
+}
+
+/** The notebook as JSON without outputs: what is to be graded, saved or not. */
+export function contentOf(panel) {
+  const content = panel.content.model.toJSON();
+  for (const cell of content.cells) if (cell.outputs) cell.outputs = [];
+  return content;
+}
+
+/** The text of each answer by exercise, to see later whether it changed. */
+export function answersOf(panel) {
+  const found = {};
+  for (const cell of cellsOf(panel)) {
+    const { ex, role } = labkitOf(cell);
+    if (role === "exercise" && ex) found[ex] = (found[ex] ?? "") + cell.getSource();
+  }
+  return found;
+}
+
+/** The exercise that the cursor is at: that of its cell, else the next one below, else the last one above. */
+export function exerciseAt(panel) {
+  const names = cellsOf(panel).map((cell) => labkitOf(cell).ex);
+  const at = panel.content.activeCellIndex;
+  return names.slice(at).find(Boolean) ?? names.slice(0, at).reverse().find(Boolean) ?? null;
+}
+
+/** Put the cursor into the cell where an exercise is answered. */
+export async function goTo(panel, ex) {
+  const cells = cellsOf(panel);
+  let index = cells.findIndex((cell) => labkitOf(cell).ex === ex && labkitOf(cell).role === "exercise");
+  if (index < 0) index = cells.findIndex((cell) => labkitOf(cell).ex === ex);
+  if (index < 0) return false;
+  panel.content.activeCellIndex = index;
+  panel.content.mode = "command";
+  await panel.content.scrollToItem(index, "center");
+  panel.content.activate();
+  return true;
+}
+
+/** Put the first text of an exercise back into its cells. Pieces of a split cell are emptied; a cell that is gone
+ *  comes back above its check. */
+export function putBack(panel, ex, cells) {
+  const shared = panel.content.model.sharedModel;
+  for (const stub of cells) {
+    const same = shared.cells.filter((cell) => labkitOf(cell).id === stub.metadata.labkit.id);
+    const home = same.find((cell) => cell.id === stub.id) ?? same[0];
+    for (const cell of same) cell.setSource(cell === home ? stub.source : "");
+    if (!home) {
+      const check = shared.cells.findIndex((cell) => labkitOf(cell).ex === ex && labkitOf(cell).role === "check");
+      shared.insertCell(check < 0 ? shared.cells.length : check, stub);
+    }
+  }
+  for (const widget of panel.content.widgets) {
+    if (labkitOf(widget.model.sharedModel).ex === ex) widget.model.clearExecution?.(); // a verdict on what is gone
+  }
+}

@@ -1,0 +1,186 @@
+// What the panel looks like. It draws what it is given and calls back; it knows nothing of notebooks or servers.
+
+import { STATES, element, meter, passedOf, prose, tiles } from "./dom.js";
+
+const HELP = "It grades what you see, saved or not, from a fresh start. It does not need the kernel.";
+
+/** `does` has one function per button: check, stop, hint, reset, next, select(ex), open(ex), lesson(path), start. */
+export class PanelView {
+  constructor(does) {
+    this.does = does;
+    this.rows = new Map(); // exercise -> its row
+    this.node = element("div", { class: "labkit-panel", role: "region", "aria-label": "labkit" });
+    this.head = element("header", { class: "labkit-panel-head" });
+    this.note = element("p", { class: "labkit-panel-note", role: "alert" });
+    this.title = element("h3", { class: "labkit-panel-title" });
+    this.check = this.#button("labkit-panel-check", "Check this notebook", () => this.#checkOrStop());
+    this.help = element("p", { class: "labkit-panel-help", id: "labkit-panel-help" }, HELP);
+    this.check.setAttribute("aria-describedby", "labkit-panel-help");
+    this.progress = element("progress", { class: "labkit-panel-progress", "aria-label": "Progress of the check" });
+    this.status = element("div", { class: "labkit-panel-status", role: "status", "aria-live": "polite" });
+    this.list = element("ol", { class: "labkit-exercises", "aria-label": "Exercises of this notebook" });
+    this.hint = this.#button("labkit-panel-hint", "Hint", does.hint);
+    this.reset = this.#button("labkit-panel-reset", "Reset exercise", does.reset);
+    this.next = this.#button("labkit-panel-next", "Next exercise", does.next);
+    this.selected = element("p", { class: "labkit-panel-selected" });
+    this.weeks = element("section", { class: "labkit-panel-weeks", "aria-label": "The course" });
+    this.actions = element("div", { class: "labkit-panel-buttons" }, this.hint, this.reset);
+    this.node.append(
+      this.head,
+      this.note,
+      element(
+        "section",
+        { class: "labkit-panel-notebook", "aria-label": "This notebook" },
+        ...[this.title, this.check, this.help, this.progress, this.status, this.list, this.selected, this.actions],
+        element("div", { class: "labkit-panel-buttons" }, this.next),
+      ),
+      this.weeks,
+    );
+    this.progress.hidden = true;
+    this.note.hidden = true;
+  }
+
+  /** The course: progress, weeks, lessons. `path` is the notebook in front. */
+  drawCourse(state, path) {
+    this.head.replaceChildren(
+      element("h2", {}, "labkit"),
+      this.#button("labkit-panel-start", "Start page", this.does.start),
+      meter(state.passed, state.total, "Exercises passed in the whole course"),
+      element("span", { class: "labkit-count" }, `${state.passed} of ${state.total} exercises passed`),
+    );
+    this.say(this.note, state.note);
+    const open = new Set([...this.weeks.querySelectorAll("details[open]")].map((week) => week.dataset.week));
+    const focused = document.activeElement?.closest?.(".labkit-panel-weeks") && focusKey(document.activeElement);
+    const first = !this.weeks.childElementCount;
+    this.weeks.replaceChildren(element("h3", {}, "The course"), ...state.weeks.map((week) => this.#week(week, state, path)));
+    for (const week of this.weeks.querySelectorAll("details")) {
+      if (!first) week.open = open.has(week.dataset.week) || week.contains(this.weeks.querySelector("[aria-current]"));
+    }
+    if (focused) this.weeks.querySelector(focused)?.focus();
+  }
+
+  #week(week, state, path) {
+    const all = week.lessons.flatMap((lesson) => lesson.exercises);
+    const has = (test) => week.lessons.some(test);
+    const open = has((lesson) => lesson.path === path || lesson.exercises.some(({ ex }) => ex === state.next));
+    return element(
+      "details",
+      { class: "labkit-week", "data-week": week.week, open: open ? "" : null },
+      element(
+        "summary",
+        {},
+        element("span", { class: "labkit-week-name" }, `Week ${week.week}: ${week.topic}`),
+        element("span", { class: "labkit-count" }, `${passedOf(all)} of ${all.length}`),
+      ),
+      ...week.lessons.map((lesson) =>
+        element(
+          "div",
+          { class: "labkit-week-lesson" },
+          element(
+            "button",
+            {
+              class: "labkit-lesson",
+              type: "button",
+              "data-path": lesson.path,
+              "aria-current": lesson.path === path ? "page" : null,
+              onclick: () => this.does.lesson(lesson.path),
+            },
+            lesson.title,
+          ),
+          element("div", { class: "labkit-tiles" }, ...tiles(lesson.exercises, state.next, this.does.open)),
+        ),
+      ),
+    );
+  }
+
+  /** The notebook in front: its title and exercises, or what to do if there is none. */
+  drawNotebook(title, exercises) {
+    this.title.textContent = title ?? "No lesson is open";
+    const here = title !== null;
+    for (const node of [this.check, this.help, this.list, this.selected, this.actions]) node.hidden = !here;
+    const names = exercises.map(({ ex }) => ex);
+    if (names.join() !== [...this.rows.keys()].join()) {
+      this.rows = new Map(exercises.map((exercise) => [exercise.ex, this.#row(exercise)]));
+      this.list.replaceChildren(...this.rows.values());
+    }
+  }
+
+  #row(exercise) {
+    const name = element(
+      "button",
+      { class: "labkit-exercise-name", type: "button", onclick: () => this.does.select(exercise.ex) },
+      element("span", { class: "labkit-sign", "aria-hidden": "true" }),
+      element("span", { class: "labkit-exercise-title" }, exercise.title),
+      element("span", { class: "labkit-exercise-more" }, element("code", {}, exercise.ex), " ", element("span", { class: "labkit-exercise-word" })),
+    );
+    const said = element("div", { class: "labkit-exercise-said" });
+    return element("li", { class: "labkit-exercise", "data-ex": exercise.ex }, name, said);
+  }
+
+  /** One exercise of this notebook: its state, the last verdict on it, the hints given. */
+  drawExercise(ex, { state, verdict, stale, hints, more, selected }) {
+    const row = this.rows.get(ex);
+    if (!row) return;
+    row.dataset.state = state;
+    row.toggleAttribute("data-selected", selected);
+    row.toggleAttribute("data-stale", stale);
+    const name = row.querySelector(".labkit-exercise-name");
+    name.toggleAttribute("aria-current", selected);
+    row.querySelector(".labkit-sign").textContent = STATES[state].sign;
+    row.querySelector(".labkit-exercise-word").textContent = stale ? "changed since" : STATES[state].words;
+    const said = row.querySelector(".labkit-exercise-said");
+    const show = verdict && verdict.status !== "not started" && (!verdict.passed || selected);
+    const parts = [];
+    if (verdict && show) {
+      const lines = verdict.lines.filter((line) => !line.startsWith("Hint: `make hint"));
+      parts.push(...[verdict.headline, ...lines].map((line) => element("p", {}, ...prose(line))));
+    }
+    if (selected && hints.length) {
+      const items = hints.map((text) => element("li", {}, ...prose(text)));
+      parts.push(element("div", { class: "labkit-hints" }, "Hints", element("ol", {}, ...items)));
+      if (more) parts.push(element("p", {}, ...prose(more)));
+    }
+    said.replaceChildren(...parts);
+    if (selected) {
+      const title = row.querySelector(".labkit-exercise-title").textContent;
+      this.selected.replaceChildren("You are at ", element("strong", {}, title), " ", element("code", {}, ex));
+    }
+  }
+
+  /** While a check runs the button stops it; nothing else has to wait. */
+  drawRunning(running) {
+    this.running = running;
+    this.check.textContent = running ? "Stop the check" : "Check this notebook";
+    this.check.classList.toggle("labkit-stop", running);
+    this.progress.hidden = !running;
+    if (running) this.progress.removeAttribute("value");
+  }
+
+  drawProgress(done, of) {
+    this.progress.max = of;
+    this.progress.value = done;
+  }
+
+  /** Words in a place that screen readers follow; nothing to say hides it. */
+  say(place, words) {
+    place.hidden = !words;
+    if (place.textContent !== (words ?? "").replaceAll("`", "")) place.replaceChildren(...prose(words ?? ""));
+  }
+
+  #checkOrStop() {
+    if (this.running) this.does.stop();
+    else this.does.check();
+  }
+
+  #button(name, words, onclick) {
+    return element("button", { class: `labkit-button ${name}`, type: "button", onclick: () => onclick() }, words);
+  }
+}
+
+/** How to find an element of the course again after it was drawn anew. */
+function focusKey(node) {
+  if (node.dataset.tile) return `[data-tile="${node.dataset.tile}"]`;
+  if (node.dataset.path) return `[data-path="${node.dataset.path}"]`;
+  const week = node.closest("[data-week]");
+  return week ? `[data-week="${week.dataset.week}"] summary` : null;
+}

@@ -1,0 +1,55 @@
+// The four questions to the server (labkit/panel/handlers.py). JupyterLab's own connection adds the token or the
+// cookie with its XSRF token.
+
+const GONE = "The server does not answer. Is the window where you typed `make lab` still open?";
+
+export class Server {
+  constructor({ ServerConnection }, { URLExt }) {
+    this.connection = ServerConnection;
+    this.settings = ServerConnection.makeSettings();
+    this.address = (name) => URLExt.join(this.settings.baseUrl, "labkit/api", name);
+  }
+
+  state() {
+    return this.#json("state", { method: "GET" });
+  }
+
+  hint(ex) {
+    return this.#json("hint", { method: "POST", body: JSON.stringify({ ex }) });
+  }
+
+  reset(path, notebook, ex) {
+    return this.#json("reset", { method: "POST", body: JSON.stringify({ path, notebook, ex }) });
+  }
+
+  /** Check a notebook; `tell` hears every line of the answer as it arrives. Abort `signal` to stop. */
+  async check(path, notebook, tell, signal) {
+    const body = JSON.stringify({ path, notebook });
+    const response = await this.#ask("check", { method: "POST", body, signal });
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const lines = (rest + value).split("\n");
+      rest = lines.pop();
+      for (const line of lines) tell(JSON.parse(line));
+    }
+  }
+
+  async #json(name, init) {
+    return (await this.#ask(name, init)).json();
+  }
+
+  async #ask(name, init) {
+    let response;
+    try {
+      response = await this.connection.makeRequest(this.address(name), init, this.settings);
+    } catch (error) {
+      throw init.signal?.aborted ? error : new Error(GONE);
+    }
+    if (response.ok) return response;
+    const reply = await response.json().catch(() => ({}));
+    throw new Error(reply.message ?? `The server answers ${response.status}. Start \`make lab\` again.`);
+  }
+}
