@@ -101,7 +101,7 @@ def open_lesson(lab: LabServer, context: Any) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def picture(request: pytest.FixtureRequest) -> Callable[..., Path]:
+def picture() -> Callable[..., Path]:
     """`picture(lesson.page, "pass-box")` keeps a screenshot of a page or of a part of it."""
 
     def take(what: Any, name: str) -> Path:

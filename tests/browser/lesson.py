@@ -17,6 +17,9 @@ def own_id(cell: dict[str, Any]) -> str:
     return cell["metadata"].get("labkit", {}).get("id") or cell.get("id", "")
 
 
+THEMES = ("light", "dark")
+
+
 class Lesson:
     """Everything done here is done with mouse and keyboard; everything read is read from the model."""
 
@@ -126,9 +129,12 @@ class Lesson:
         for name in rest:
             self.page.locator(".lm-Menu-itemLabel").get_by_text(name, exact=True).click()
 
-    def choose_theme(self, name: str) -> None:
+    def choose_theme(self, scheme: str) -> None:
+        """JupyterLab's theme "light" or "dark"."""
+        name = f"JupyterLab {scheme.title()}"
         self.menu("Settings", "Theme", name)
         self.page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=name)
+        self.page.locator("#jupyterlab-splash").wait_for(state="detached")
 
     def save(self) -> None:
         self.menu("File", "Save Notebook")
@@ -143,7 +149,7 @@ class Lesson:
         return verdict
 
 
-def hardest_to_read(part: Locator) -> tuple[float, str]:
-    """The lowest contrast of any text in a part of a page, and that text."""
+def assert_readable(part: Locator) -> None:
+    """Every text in a part of a page has the contrast that small print needs (WCAG 2.2, level AA)."""
     contrast, words = part.evaluate("element => lessons.hardestToRead(element)")
-    return contrast, words
+    assert contrast >= 4.5, f"“{words}” has a contrast of {contrast:.2f}, below 4.5"

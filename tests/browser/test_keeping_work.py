@@ -6,6 +6,8 @@ import signal
 
 import pytest
 
+from .panel import Panel
+
 START = "weeks/week00_start/01_start.ipynb"
 STUB = "raise NotImplementedError"
 GONE = "the server of this test is stopped on purpose"
@@ -181,6 +183,9 @@ def test_a_notebook_saved_by_an_older_jupyterlab(open_lesson, lab):
     lesson.run("w00-setup")
     lesson.type_over("w00-answer", STUB, "return 42")
     assert lesson.check("w00-answer")["status"] == "pass"
+    panel = Panel(lesson.page)
+    panel.check()
+    panel.row("w00.answer", "passed").wait_for()
     lesson.save()
     done = lab.labkit("check", "--ex", "w00.answer")
     assert done.returncode == 0 and "w00.answer" in done.stdout, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""`make lab` from outside: who is let in, what is said when the port is taken, and what is shown first."""
+"""`make lab` from outside: who is let in, and what is said when the port is taken."""
 
 import pytest
 
@@ -19,11 +19,3 @@ def test_without_the_token_nothing_is_served(lab, context):
         reply = page.request.get(lab.url(path, token=False), max_redirects=0)
         assert reply.status in (302, 403), path
         assert "week00" not in reply.text() or reply.status == 302, path
-
-
-def test_the_first_page(lab, context, picture):
-    """The printed address opens the course, with no pop-up in the way."""
-    page = context.new_page()
-    page.goto(lab.url(lab.start_page))
-    page.locator(".jp-NotebookPanel .jp-Cell").first.wait_for()
-    picture(page, "start-page")
