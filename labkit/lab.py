@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 import sys
+from pathlib import Path
 
 from labkit import paths
 from labkit.panel import LABEXTENSIONS
@@ -22,21 +23,22 @@ def is_free(port: int) -> bool:
     return True
 
 
-def command(port: int, browser: bool) -> list[str]:
+def command(port: int, browser: bool, root: Path | None = None) -> list[str]:
     """The JupyterLab command line: this machine only, the labkit panel on, quiet unless something is wrong.
 
     The token is not here, where every user of the machine could read it: see `environment`.
     """
+    root = root or paths.root()
     line = [
         *(sys.executable, "-m", "jupyterlab"),
         "--ip=127.0.0.1",
         f"--port={port}",
         "--ServerApp.port_retries=0",
-        f"--ServerApp.root_dir={paths.root()}",
+        f"--ServerApp.root_dir={root}",
         "--ServerApp.jpserver_extensions=labkit.panel=True",
         f"--LabApp.extra_labextensions_path={LABEXTENSIONS}",
-        f"--LabApp.workspaces_dir={paths.progress() / 'workspaces'}",  # the layout of this course, no other's
-        "--log-level=WARN",
+        f"--LabApp.workspaces_dir={root / 'progress' / 'workspaces'}",  # the layout of this course alone
+        *("--log-level=ERROR", "--LabApp.log_level=ERROR"),
         "--LabApp.news_url=None",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     ]
@@ -47,9 +49,9 @@ def command(port: int, browser: bool) -> list[str]:
     return line
 
 
-def environment(token: str) -> dict[str, str]:
+def environment(token: str, root: Path | None = None) -> dict[str, str]:
     """What JupyterLab, its kernels and the panel find: the token, and which course this is."""
-    return {**os.environ, "JUPYTER_TOKEN": token, "LABKIT_ROOT": str(paths.root())}
+    return {**os.environ, "JUPYTER_TOKEN": token, "LABKIT_ROOT": str(root or paths.root())}
 
 
 def main(argv: list[str]) -> int:

@@ -1,10 +1,14 @@
-"""How quick the grader is: importing labkit, a verdict after a save, `make check` beside a bare kernel."""
+"""How quick the grader is: importing labkit, a verdict after a save or a click, `make check`."""
 
 from __future__ import annotations
 
 import copy
+import http.client
+import json
 import os
+import secrets
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -13,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from labkit import __version__, paths
+from labkit import __version__, lab, paths
 from labkit.bench.sections import Options, table
 from labkit.book import course
 from labkit.book.notebook import Notebook, learner_notebook, write
@@ -28,7 +32,7 @@ def grader_speed(options: Options) -> str:
     with tempfile.TemporaryDirectory(prefix="labkit-bench-") as name:
         root = Path(name)
         lesson = _short_lesson(paths.root(), root)
-        rows = [_import_row(), _watch_row(root, lesson), *_check_rows(root, lesson)]
+        rows = [_import_row(), _watch_row(root, lesson), _panel_row(root, lesson), *_check_rows(root, lesson)]
     title = f"A notebook of {EXERCISES} exercises, all answered; seconds, medians of {ROUNDS}\n\n"
     return title + table(["what", "seconds", "beside", "seconds", "ratio"], rows)
 
@@ -65,6 +69,49 @@ def _watch_row(root: Path, lesson: Lesson) -> list[str]:
             next(line for line in process.stdout if line.startswith(("All done", "Next")))
         process.kill()
     return _row("watch: verdict after a save", median(times), "the budget", 0.3)
+
+
+def _panel_row(root: Path, lesson: Lesson) -> list[str]:
+    """From a click on the panel's button, as a request to a running server, to its last verdict."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    token = secrets.token_hex(8)
+    private = {f"JUPYTER_{name}_DIR": str(root / "jupyter" / name) for name in ("CONFIG", "DATA", "RUNTIME")}
+    environment = {**lab.environment(token, root), **private}
+    line = lab.command(port, browser=False, root=root)
+    body = json.dumps({"path": _page(root, lesson).relative_to(root).as_posix(), "notebook": _solved(lesson)})
+    headers = {"Authorization": f"token {token}"}
+    times = []
+    with subprocess.Popen(
+        line, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as server:
+        try:
+            _wait_for(port)
+            for _ in range(ROUNDS + 1):  # the first imports torch
+                start = time.perf_counter()
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+                connection.request("POST", "/labkit/api/check", body, headers)
+                last = json.loads(connection.getresponse().read().splitlines()[-1])
+                times.append(time.perf_counter() - start)
+                connection.close()
+                assert last["kind"] == "end" and last["passed"] == EXERCISES, last
+        finally:
+            server.terminate()
+    return _row("panel: verdict after a click", median(times[1:]), "the budget", 1.0)
+
+
+def _wait_for(port: int, seconds: float = 60) -> None:
+    """Until a server listens."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def _check_rows(root: Path, lesson: Lesson) -> list[list[str]]:

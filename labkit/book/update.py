@@ -7,10 +7,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from labkit import paths
 from labkit.book.driver import install_merge_driver
@@ -155,7 +157,7 @@ def refuse_if_open(root: Path, files: Iterable[Path]) -> None:
 
 
 def open_notebooks() -> set[Path]:
-    """The notebooks with a session in a Jupyter server of this user."""
+    """The notebooks that a Jupyter server of this user has open: with a kernel, or in a window of ours."""
     from jupyter_core.paths import jupyter_runtime_dir
 
     found: set[Path] = set()
@@ -163,19 +165,31 @@ def open_notebooks() -> set[Path]:
         try:
             server = json.loads(info.read_text(encoding="utf-8"))
             top = Path(server.get("root_dir") or server["notebook_dir"])
-            found |= {(top / name).resolve() for name in _sessions(server["url"], server.get("token", ""))}
+            url, token = server["url"], server.get("token", "")
+            found |= {(top / name).resolve() for name in [*_sessions(url, token), *_windows(url, token)]}
         except (OSError, ValueError, KeyError, TypeError):
             continue  # a server that is gone leaves its file behind
     return found
 
 
 def _sessions(url: str, token: str) -> list[str]:
-    request = urllib.request.Request(f"{url}api/sessions", headers={"Authorization": f"token {token}"})
+    found = _ask(f"{url}api/sessions", token)
+    return [session["path"] for session in found if session.get("type", "notebook") == "notebook"]
+
+
+def _windows(url: str, token: str) -> list[str]:
+    """What the labkit panel knows: a notebook may be open without a kernel."""
+    try:
+        return list(_ask(f"{url}labkit/api/open", token)["paths"])
+    except urllib.error.HTTPError:  # a server without the panel
+        return []
+
+
+def _ask(address: str, token: str) -> Any:
+    request = urllib.request.Request(address, headers={"Authorization": f"token {token}"})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback, never through a proxy
     with opener.open(request, timeout=3) as reply:
-        return [
-            session["path"] for session in json.load(reply) if session.get("type", "notebook") == "notebook"
-        ]
+        return json.load(reply)
 
 
 def main(argv: list[str]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # a verdict is read back in processes that need no NumPy
@@ -68,13 +68,18 @@ class Verdict:
         return "\n".join([f"{self.title}: {self.headline}", *(f"  {line}" for line in self.lines)])
 
     def html(self) -> str:
-        """A short box that reads in light and dark themes: the text color is the page's own."""
+        """A short box that reads in light and dark themes: the text has the page's own color.
+
+        Only the word is white on a color, which is the same in every theme; without styles it is still bold.
+        """
         color = _COLORS.get(self.status, _WRONG)
+        word, _, name = self.title.partition("  ")
+        badge = f"background:{color};color:#fff;padding:1px 7px;border-radius:3px"
         body = "".join(f"<div>{inline(line)}</div>" for line in self.lines)
         return (
             f'<div role="status" style="border-left:4px solid {color};padding:6px 12px;margin:4px 0;'
-            f'line-height:1.5;max-width:52em"><div>'
-            f'<strong style="color:{color}">{html.escape(self.title)}</strong>'
+            f'line-height:1.5;max-width:52em"><div style="margin-bottom:2px">'
+            f'<strong style="{badge}">{word}</strong> <strong>{html.escape(name)}</strong>'
             f" {inline(self.headline)}</div>{body}{self.picture or ''}</div>"
         )
 
@@ -99,6 +104,12 @@ class Verdict:
             mistake=record["mistake"],
             case=record["case"],
         )
+
+
+def redrawn(record: dict[str, Any], box: str) -> str:
+    """The box of a stored verdict as it looks now, with the picture of the stored one."""
+    picture = re.search(r"<img [^>]*>(?=</div>$)", box)
+    return replace(Verdict.from_record(record), picture=picture[0] if picture else None).html()
 
 
 def not_started(exercise: Exercise, why: str) -> Verdict:

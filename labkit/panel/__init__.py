@@ -9,6 +9,7 @@ labextensions/labkit/   the front end: plain JavaScript that JupyterLab loads as
 no notebook is ever written from here.
 """
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -25,5 +26,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
     from labkit.panel.desk import Desk
     from labkit.panel.handlers import handlers
 
+    app.identity_provider.token  # noqa: B018  # read from the environment, where kernels need not find it
+    os.environ.pop("JUPYTER_TOKEN", None)
     desk = Desk(paths.root().resolve(), Path(app.root_dir).resolve())
     app.web_app.add_handlers(".*$", handlers(app.web_app.settings["base_url"], desk))

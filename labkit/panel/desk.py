@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from labkit.grade.history import Work
 from labkit.grade.verdict import Verdict
 from labkit.panel import course
 
+SILENT_SECONDS = 180  # a window that has said nothing for so long is gone
+MOST_WINDOWS = 50
 Say = Callable[[dict[str, Any]], None]
 
 
@@ -110,6 +113,7 @@ class Desk:
         self.lock = threading.Lock()
         self.seen: dict[Path, dict[str, str]] = {}  # the answers at the last check, by notebook
         self.declared = self._stamps()
+        self.windows: dict[str, tuple[float, list[str]]] = {}  # by window: when it said what it has open
 
     # what there is
 
@@ -129,8 +133,8 @@ class Desk:
             prefix = f"{self.root.relative_to(self.top).as_posix()}/"
         return {**course.summary(found, found.history(), prefix), "note": self._stale()}
 
-    def open(self, path: Any, content: Any) -> Opened:
-        """The notebook that the browser names and sends, or a refusal."""
+    def open(self, path: Any, content: Any, modified: Any = None) -> Opened:
+        """The notebook that the browser names and sends, or a refusal; `modified`: when it read the file."""
         place = self._place(path)
         nb = sound_notebook(content, place)
         if isinstance(nb, Problem):
@@ -141,17 +145,34 @@ class Desk:
                 400, f"{place.name} has no cells of the course in it, so there is nothing to check."
             )
         home = self.root / "weeks" / lesson.path.parent.name / f"{lesson.path.stem}.ipynb"
-        note = None
+        notes = []
         if place != home.resolve():
             name = home.relative_to(self.root).as_posix()
-            note = f"This is a copy of {name}. `make check` grades the one with that name."
-        return Opened(place, lesson, nb, note)
+            notes.append(f"This is a copy of {name}. `make check` grades the one with that name.")
+        if _changed_since(place, modified):
+            notes.append("The file changed on disk meanwhile; File > Reload Notebook from Disk shows how.")
+        return Opened(place, lesson, nb, " ".join(notes) or None)
+
+    def opened(self) -> dict[str, Any]:
+        """The notebooks that some window has open, with or without a kernel."""
+        alive = [paths for at, paths in self.windows.values() if time.monotonic() - at < SILENT_SECONDS]
+        return {"paths": sorted({path for paths in alive for path in paths})}
+
+    def hear_opened(self, window: Any, names: Any) -> dict[str, Any]:
+        """A window says which notebooks it has open; it does so every minute, and when it closes."""
+        if not isinstance(window, str) or not isinstance(names, list):
+            raise Refused(400, "A window says its name and the paths it has open.")
+        self.windows.pop(window, None)
+        self.windows[window] = time.monotonic(), [name for name in names if isinstance(name, str)]
+        for old in list(self.windows)[:-MOST_WINDOWS]:
+            del self.windows[old]
+        return self.opened()
 
     # what it does
 
-    def begin(self, path: Any, content: Any) -> Check:
+    def begin(self, path: Any, content: Any, modified: Any = None) -> Check:
         """Take the one place for a check; `end` gives it back."""
-        check = Check(self, self.open(path, content))
+        check = Check(self, self.open(path, content, modified))
         with self.lock:
             if self.running is not None:
                 name = self.running.opened.path.name
@@ -231,3 +252,11 @@ class Desk:
         if self._stamps() == self.declared:
             return None
         return "The course was updated. Save your work, end `make lab` with Control-C and start it again."
+
+
+def _changed_since(path: Path, modified: Any) -> bool:
+    """Whether a file was written after a time such as `2026-01-31T12:00:00.5Z`; in doubt it was not."""
+    try:
+        return path.stat().st_mtime - datetime.fromisoformat(modified).timestamp() > 1
+    except (TypeError, ValueError, OSError):
+        return False

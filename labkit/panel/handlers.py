@@ -1,7 +1,9 @@
 """The panel's questions over HTTP, under `labkit/api/`. Each needs the token, or the cookie and XSRF token.
 
 GET  state                        weeks, exercises, progress
-POST check  {path, notebook}      one JSON object per line, as the check goes on
+GET  open                         the notebooks that some window has open
+POST open   {window, paths}       a window says what it has open
+POST check  {path, notebook}      one JSON object per line, as the check goes on; `modified`: when it was read
 POST hint   {ex}                  one more hint
 POST reset  {path, notebook, ex}  a backup, then the cells to start again from
 """
@@ -28,7 +30,7 @@ _grading = ThreadPoolExecutor(1, thread_name_prefix="labkit-check")
 
 
 def handlers(base_url: str, desk: Desk) -> list[tuple[str, type[APIHandler], dict[str, Any]]]:
-    found = {"state": State, "check": Checks, "hint": Hint, "reset": Reset}
+    found = {"state": State, "open": Open, "check": Checks, "hint": Hint, "reset": Reset}
     return [
         (url_path_join(base_url, "labkit", "api", name), handler, {"desk": desk})
         for name, handler in found.items()
@@ -69,6 +71,16 @@ class State(Question):
             threading.Thread(target=fork.warm_up, daemon=True).start()
 
 
+class Open(Question):
+    @authenticated
+    async def get(self) -> None:
+        await self.answer(self.desk.opened)
+
+    @authenticated
+    async def post(self) -> None:
+        await self.answer(self.desk.hear_opened, *self.given("window", "paths"))
+
+
 class Checks(Question):
     check: Check | None = None
 
@@ -80,7 +92,8 @@ class Checks(Question):
             loop.call_soon_threadsafe(lines.put_nowait, line)
 
         try:
-            self.check = check = await asyncio.to_thread(self.desk.begin, *self.given("path", "notebook"))
+            given = self.given("path", "notebook", "modified")
+            self.check = check = await asyncio.to_thread(self.desk.begin, *given)
         except Refused as refused:
             self.refuse(refused)
             return

@@ -10,6 +10,7 @@ from labkit.book.build import BuildError, build, release_notebooks, stale
 from labkit.book.importer import import_back
 from labkit.book.notebook import dumps, labkit_of, make_cell, read, write
 from labkit.book.percent import LessonError
+from labkit.grade.verdict import RECORD_MIME, Verdict
 
 from .test_percent import COURSE, KNOWN
 
@@ -116,6 +117,21 @@ def test_edited_outputs_are_not_stale_but_edited_cells_are(course):
     nb["cells"][0]["source"] += "!"
     write(path, nb)
     assert stale(course, known=KNOWN) == [path]
+
+
+def test_a_stored_box_gets_the_look_of_today_without_a_run(course, monkeypatch):
+    monkeypatch.setattr(build_module, "run", lambda *_: pytest.fail("ran"))
+    verdict = Verdict("f1.strides", "pass", "agrees.")
+    path = course / "solutions/week01_arrays/01_strides.ipynb"
+    nb = read(path)
+    cell = next(cell for cell in nb["cells"] if cell["id"] == "f1-strides-check")
+    data = {RECORD_MIME: verdict.record(), "text/html": "<div>as before</div>", "text/plain": verdict.text()}
+    cell["outputs"] = [{"output_type": "display_data", "data": data, "metadata": {}}]
+    write(path, nb)
+    assert stale(course, known=KNOWN) == [path]
+    assert build(course, known=KNOWN, say=quiet) == [path]
+    (output,) = outputs(course)["f1-strides-check"]
+    assert output["data"]["text/html"] == verdict.html()
 
 
 def test_a_lesson_that_is_gone_takes_its_notebooks_along(course):

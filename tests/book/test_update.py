@@ -96,7 +96,8 @@ def jupyter(runtime: Path, root: Path, paths: list[str], token: str = "secret"):
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
             known = self.headers["Authorization"] == "token secret"
-            self.send_response(200 if known else 403)
+            there = self.path == "/api/sessions"
+            self.send_response(403 if not known else 200 if there else 404)
             self.end_headers()
             self.wfile.write(json.dumps([{"path": path, "type": "notebook"} for path in paths]).encode())
 

@@ -1,8 +1,12 @@
 """What is said stays short, the same on every run, and survives a trip through a file."""
 
 import json
+import re
+from dataclasses import replace
 
-from labkit.grade.verdict import STATUSES, Verdict
+import pytest
+
+from labkit.grade.verdict import STATUSES, Verdict, redrawn
 
 
 def wrong(headline="h", lines=()):
@@ -37,3 +41,36 @@ def test_titles():
     titles = [Verdict("w00.x", status, "").title for status in STATUSES]
     assert titles[0] == "NOT STARTED  w00.x" and titles[-1] == "PASS  w00.x"
     assert all(title.startswith("NOT YET") for title in titles[1:-1])
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colors, as the guidelines for accessible pages define it."""
+
+    def luminance(color: str) -> float:
+        parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [x / 12.92 if x <= 0.03928 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+        return sum(w * x for w, x in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_a_box_reads_in_light_and_dark(status):
+    """White on the badge, the bar beside a white or nearly black page; all other words are the page's own."""
+    box = Verdict("w00.x", status, "headline", ("a line",)).html()
+    (color,) = set(re.findall(r"#[0-9a-f]{6}", box))
+    assert contrast(color, "#ffffff") >= 4.5
+    assert contrast(color, "#111111") >= 3
+    colored = re.findall(r'<strong style="[^"]*[^-]color:[^"]*">([^<]*)</strong>', box)
+    assert colored == [Verdict("w00.x", status, "").title.partition("  ")[0]]
+
+
+def test_a_stored_box_is_redrawn_with_its_picture():
+    picture = '<img alt="yours &gt; torch\'s" width="2" height="2" src="data:image/svg+xml,%3Csvg">'
+    verdict = wrong("`x` differs", ["a line"])
+    drawn = replace(verdict, picture=picture)
+    old = f'<div class="before"><div>an older look</div>{picture}</div>'
+    assert redrawn(verdict.record(), old) == drawn.html()
+    assert redrawn(verdict.record(), drawn.html()) == drawn.html()
+    assert redrawn(verdict.record(), verdict.html()) == verdict.html()

@@ -8,6 +8,7 @@ import { startPage } from "./start.js";
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24"><path class="jp-icon3"
   fill="#616161" d="M9 2v2h1v5.2L4.6 18.4A2.4 2.4 0 0 0 6.7 22h10.6a2.4 2.4 0 0 0 2.1-3.6L14 9.2V4h1V2H9zm3
   2v5.7l2.6 4.3H9.4L12 9.7V4z"/></svg>`;
+const MINUTE = 60_000;
 const QUIET = 300; // milliseconds without an event before the course is drawn again
 
 /** `use(name)` gives a module of JupyterLab; the plugin is made of those, so it shares their classes. */
@@ -39,11 +40,14 @@ class Lab {
     Object.assign(this, { app, tracker, server, jupyter });
     this.state = null; // as the server sent it last
     this.results = new WeakMap(); // notebook -> {verdicts, answers, words, selected}
-    this.more = {}; // exercise -> what is said after its last hint
+    this.hints = {}; // exercise -> its hints as given last, and what is said after them
     this.running = null; // {panel, abort} of the check that runs
     const name = (method) => (argument) => void this[method](argument);
     this.does = Object.fromEntries(
-      ["check", "stop", "hint", "reset", "next", "select", "open", "lesson", "start"].map((key) => [key, name(key)]),
+      ["check", "stop", "hint", "reset", "next", "select", "open", "lesson", "start"].map((key) => [
+        key,
+        name(key),
+      ]),
     );
     this.view = new PanelView(this.does);
   }
@@ -92,18 +96,42 @@ class Lab {
   #listen() {
     const { NotebookActions } = this.jupyter;
     const soon = later(() => this.refresh());
-    const changed = later(() => this.drawExercises());
+    const changed = later(() => this.drawNotebook());
     this.tracker.currentChanged.connect(() => this.draw());
     this.tracker.activeCellChanged.connect(() => this.#follow());
+    const opened = () => {
+      this.draw();
+      this.#tellOpen();
+    };
     this.tracker.widgetAdded.connect((_, panel) => {
       void panel.context.ready.then(() => {
         panel.content.model.contentChanged.connect(changed);
-        this.draw();
+        opened();
       });
-      panel.context.pathChanged.connect(() => this.draw());
+      panel.context.pathChanged.connect(opened);
+      panel.disposed.connect(() => setTimeout(opened));
     });
-    NotebookActions.executed.connect(soon); // a check cell may have been run
+    setInterval(() => this.#tellOpen(), MINUTE);
+    window.addEventListener("pagehide", () => this.server.opened([]));
+    NotebookActions.executed.connect((_, { notebook, cell }) => {
+      this.#forget(notebook, cell);
+      soon();
+    });
     window.addEventListener("focus", soon); // or `make check` in a terminal
+  }
+
+  /** A check cell was run: what it says is newer than the panel's verdict. */
+  #forget(notebook, cell) {
+    const panel = this.tracker.find((one) => one.content === notebook);
+    const { ex, role } = cell.model.sharedModel.getMetadata("labkit") ?? {};
+    if (panel && role === "check") delete this.#result(panel).verdicts[ex];
+  }
+
+  /** `make update` must not write to a notebook that somebody has open, even without a kernel. */
+  #tellOpen() {
+    const paths = [];
+    this.tracker.forEach((panel) => paths.push(this.#path(panel)));
+    this.server.opened(paths);
   }
 
   // what is shown
@@ -122,14 +150,19 @@ class Lab {
     if (!this.state) return;
     const panel = this.#lesson();
     this.view.drawCourse(this.state, panel ? this.#path(panel) : null);
-    const exercises = panel ? exercisesOf(panel).map((ex) => this.#exercise(ex)).filter(Boolean) : [];
-    this.view.drawNotebook(panel ? this.#title(panel) : null, exercises);
-    this.drawExercises();
     if (this.page && !this.page.isDisposed) this.#drawStart();
+    this.drawNotebook();
   }
 
-  drawExercises() {
+  drawNotebook() {
+    if (!this.state) return;
     const panel = this.#lesson();
+    const exercises = panel
+      ? exercisesOf(panel)
+          .map((ex) => this.#exercise(ex))
+          .filter(Boolean)
+      : [];
+    this.view.drawNotebook(panel ? this.#title(panel) : null, exercises);
     const result = panel && this.#result(panel);
     this.view.say(this.view.status, panel ? result.words : "Open one below, or from the start page.");
     if (!panel) return;
@@ -141,8 +174,7 @@ class Lab {
         state: verdict?.state ?? known?.state ?? "open",
         verdict,
         stale: verdict !== null && answers[ex] !== result.answers[ex],
-        hints: known?.hints ?? [],
-        more: this.more[ex],
+        ...(this.hints[ex] ?? { hints: known?.hints ?? [], more: null }),
         selected: ex === result.selected,
       });
     }
@@ -152,7 +184,7 @@ class Lab {
     const panel = this.#lesson();
     if (!panel) return;
     this.#result(panel).selected = exerciseAt(panel);
-    this.drawExercises();
+    this.drawNotebook();
   }
 
   // what the buttons do
@@ -168,7 +200,8 @@ class Lab {
     this.#say(panel, "Checking. The first check after the start waits until torch is imported.");
     try {
       const tell = (line) => this.#hear(panel, line);
-      await this.server.check(this.#path(panel), contentOf(panel), tell, abort.signal);
+      const modified = panel.context.contentsModel?.last_modified;
+      await this.server.check(this.#path(panel), contentOf(panel), modified, tell, abort.signal);
     } catch (error) {
       this.#say(panel, abort.signal.aborted ? "Stopped. Nothing was recorded." : error.message);
     }
@@ -187,7 +220,7 @@ class Lab {
       this.view.drawProgress(line.done, line.of);
     } else if (line.kind === "verdict") {
       result.verdicts[line.ex] = { ...line, passed: line.state === "passed" };
-      this.drawExercises();
+      this.drawNotebook();
     } else if (line.kind === "end") {
       this.#say(panel, [line.summary, `${line.seconds} s.`, result.note].filter(Boolean).join(" "));
     } else {
@@ -205,7 +238,7 @@ class Lab {
     if (!ex) return;
     try {
       const given = await this.server.hint(ex);
-      this.more[ex] = given.more;
+      this.hints[ex] = { hints: given.hints, more: given.more };
       const left = given.left ? `${given.left} more.` : "These were all hints.";
       this.#say(panel, `Hint ${given.hints.length} for ${ex} is below its name. ${left}`);
     } catch (error) {
@@ -230,7 +263,10 @@ class Lab {
       putBack(panel, ex, cells);
       delete this.#result(panel).verdicts[ex];
       await goTo(panel, ex);
-      this.#say(panel, `${ex} is back at its start, not saved yet. As it was: \`${backup}\`. Undo works too.`);
+      this.#say(
+        panel,
+        `${ex} is back at its start, not saved yet. As it was: \`${backup}\`. Undo works too.`,
+      );
     } catch (error) {
       this.#say(panel, error.message);
     }
@@ -244,6 +280,7 @@ class Lab {
     const at = panel ? all.findIndex(({ ex }) => ex === this.#result(panel).selected) : -1;
     const found = [...all.slice(at + 1), ...all.slice(0, at + 1)].find(({ state }) => state !== "passed");
     const first = at < 0 ? this.state?.next : null;
+    if (panel) this.#say(panel, "");
     if (found) await this.open(first ?? found.ex);
     else this.view.say(this.view.status, "Every exercise is passed.");
   }
@@ -254,7 +291,7 @@ class Lab {
     if (!panel) return;
     await goTo(panel, ex);
     this.#result(panel).selected = ex;
-    this.drawExercises();
+    this.drawNotebook();
   }
 
   /** Go to an exercise, in the notebook in front if it has it, else in its lesson. */
@@ -319,7 +356,9 @@ class Lab {
   }
 
   #exercise(ex) {
-    return this.state.weeks.flatMap((week) => week.lessons.flatMap((lesson) => lesson.exercises)).find((one) => one.ex === ex);
+    return this.state.weeks
+      .flatMap((week) => week.lessons.flatMap((lesson) => lesson.exercises))
+      .find((one) => one.ex === ex);
   }
 
   #result(panel) {

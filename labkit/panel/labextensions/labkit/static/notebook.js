@@ -10,7 +10,9 @@ function cellsOf(panel) {
 
 /** The exercises of a notebook in the order of its checks, whatever the file is called. */
 export function exercisesOf(panel) {
-  const found = cellsOf(panel).map(labkitOf).filter((meta) => meta.ex && meta.role === "check");
+  const found = cellsOf(panel)
+    .map(labkitOf)
+    .filter((meta) => meta.ex && meta.role === "check");
   return [...new Set(found.map((meta) => meta.ex))];
 }
 
@@ -60,7 +62,9 @@ export function putBack(panel, ex, cells) {
     const home = same.find((cell) => cell.id === stub.id) ?? same[0];
     for (const cell of same) cell.setSource(cell === home ? stub.source : "");
     if (!home) {
-      const check = shared.cells.findIndex((cell) => labkitOf(cell).ex === ex && labkitOf(cell).role === "check");
+      const check = shared.cells.findIndex(
+        (cell) => labkitOf(cell).ex === ex && labkitOf(cell).role === "check",
+      );
       shared.insertCell(check < 0 ? shared.cells.length : check, stub);
     }
   }

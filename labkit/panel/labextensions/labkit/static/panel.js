@@ -3,6 +3,7 @@
 import { STATES, element, meter, passedOf, prose, tiles } from "./dom.js";
 
 const HELP = "It grades what you see, saved or not, from a fresh start. It does not need the kernel.";
+const DOUBLE_CLICK = 600; // milliseconds: the second click of two is not meant to stop what the first began
 
 /** `does` has one function per button: check, stop, hint, reset, next, select(ex), open(ex), lesson(path), start. */
 export class PanelView {
@@ -16,7 +17,10 @@ export class PanelView {
     this.check = this.#button("labkit-panel-check", "Check this notebook", () => this.#checkOrStop());
     this.help = element("p", { class: "labkit-panel-help", id: "labkit-panel-help" }, HELP);
     this.check.setAttribute("aria-describedby", "labkit-panel-help");
-    this.progress = element("progress", { class: "labkit-panel-progress", "aria-label": "Progress of the check" });
+    this.progress = element("progress", {
+      class: "labkit-panel-progress",
+      "aria-label": "Progress of the check",
+    });
     this.status = element("div", { class: "labkit-panel-status", role: "status", "aria-live": "polite" });
     this.list = element("ol", { class: "labkit-exercises", "aria-label": "Exercises of this notebook" });
     this.hint = this.#button("labkit-panel-hint", "Hint", does.hint);
@@ -31,7 +35,16 @@ export class PanelView {
       element(
         "section",
         { class: "labkit-panel-notebook", "aria-label": "This notebook" },
-        ...[this.title, this.check, this.help, this.progress, this.status, this.list, this.selected, this.actions],
+        ...[
+          this.title,
+          this.check,
+          this.help,
+          this.progress,
+          this.status,
+          this.list,
+          this.selected,
+          this.actions,
+        ],
         element("div", { class: "labkit-panel-buttons" }, this.next),
       ),
       this.weeks,
@@ -50,11 +63,16 @@ export class PanelView {
     );
     this.say(this.note, state.note);
     const open = new Set([...this.weeks.querySelectorAll("details[open]")].map((week) => week.dataset.week));
-    const focused = document.activeElement?.closest?.(".labkit-panel-weeks") && focusKey(document.activeElement);
+    const focused =
+      document.activeElement?.closest?.(".labkit-panel-weeks") && focusKey(document.activeElement);
     const first = !this.weeks.childElementCount;
-    this.weeks.replaceChildren(element("h3", {}, "The course"), ...state.weeks.map((week) => this.#week(week, state, path)));
+    this.weeks.replaceChildren(
+      element("h3", {}, "The course"),
+      ...state.weeks.map((week) => this.#week(week, state, path)),
+    );
     for (const week of this.weeks.querySelectorAll("details")) {
-      if (!first) week.open = open.has(week.dataset.week) || week.contains(this.weeks.querySelector("[aria-current]"));
+      if (!first)
+        week.open = open.has(week.dataset.week) || week.contains(this.weeks.querySelector("[aria-current]"));
     }
     if (focused) this.weeks.querySelector(focused)?.focus();
   }
@@ -62,7 +80,9 @@ export class PanelView {
   #week(week, state, path) {
     const all = week.lessons.flatMap((lesson) => lesson.exercises);
     const has = (test) => week.lessons.some(test);
-    const open = has((lesson) => lesson.path === path || lesson.exercises.some(({ ex }) => ex === state.next));
+    const open = has(
+      (lesson) => lesson.path === path || lesson.exercises.some(({ ex }) => ex === state.next),
+    );
     return element(
       "details",
       { class: "labkit-week", "data-week": week.week, open: open ? "" : null },
@@ -111,7 +131,13 @@ export class PanelView {
       { class: "labkit-exercise-name", type: "button", onclick: () => this.does.select(exercise.ex) },
       element("span", { class: "labkit-sign", "aria-hidden": "true" }),
       element("span", { class: "labkit-exercise-title" }, exercise.title),
-      element("span", { class: "labkit-exercise-more" }, element("code", {}, exercise.ex), " ", element("span", { class: "labkit-exercise-word" })),
+      element(
+        "span",
+        { class: "labkit-exercise-more" },
+        element("code", {}, exercise.ex),
+        " ",
+        element("span", { class: "labkit-exercise-word" }),
+      ),
     );
     const said = element("div", { class: "labkit-exercise-said" });
     return element("li", { class: "labkit-exercise", "data-ex": exercise.ex }, name, said);
@@ -125,7 +151,8 @@ export class PanelView {
     row.toggleAttribute("data-selected", selected);
     row.toggleAttribute("data-stale", stale);
     const name = row.querySelector(".labkit-exercise-name");
-    name.toggleAttribute("aria-current", selected);
+    if (selected) name.setAttribute("aria-current", "true");
+    else name.removeAttribute("aria-current");
     row.querySelector(".labkit-sign").textContent = STATES[state].sign;
     row.querySelector(".labkit-exercise-word").textContent = stale ? "changed since" : STATES[state].words;
     const said = row.querySelector(".labkit-exercise-said");
@@ -143,13 +170,19 @@ export class PanelView {
     said.replaceChildren(...parts);
     if (selected) {
       const title = row.querySelector(".labkit-exercise-title").textContent;
-      this.selected.replaceChildren("You are at ", element("strong", {}, title), " ", element("code", {}, ex));
+      this.selected.replaceChildren(
+        "You are at ",
+        element("strong", {}, title),
+        " ",
+        element("code", {}, ex),
+      );
     }
   }
 
   /** While a check runs the button stops it; nothing else has to wait. */
   drawRunning(running) {
     this.running = running;
+    this.began = Date.now();
     this.check.textContent = running ? "Stop the check" : "Check this notebook";
     this.check.classList.toggle("labkit-stop", running);
     this.progress.hidden = !running;
@@ -168,12 +201,16 @@ export class PanelView {
   }
 
   #checkOrStop() {
-    if (this.running) this.does.stop();
-    else this.does.check();
+    if (!this.running) this.does.check();
+    else if (Date.now() - this.began > DOUBLE_CLICK) this.does.stop();
   }
 
   #button(name, words, onclick) {
-    return element("button", { class: `labkit-button ${name}`, type: "button", onclick: () => onclick() }, words);
+    return element(
+      "button",
+      { class: `labkit-button ${name}`, type: "button", onclick: () => onclick() },
+      words,
+    );
   }
 }
 

@@ -1,4 +1,4 @@
-// The four questions to the server (labkit/panel/handlers.py). JupyterLab's own connection adds the token or the
+// The questions to the server (labkit/panel/handlers.py). JupyterLab's own connection adds the token or the
 // cookie with its XSRF token.
 
 const GONE = "The server does not answer. Is the window where you typed `make lab` still open?";
@@ -7,6 +7,7 @@ export class Server {
   constructor({ ServerConnection }, { URLExt }) {
     this.connection = ServerConnection;
     this.settings = ServerConnection.makeSettings();
+    this.window = crypto.randomUUID?.() ?? String(Math.random()); // which window of the browser asks
     this.address = (name) => URLExt.join(this.settings.baseUrl, "labkit/api", name);
   }
 
@@ -22,19 +23,27 @@ export class Server {
     return this.#json("reset", { method: "POST", body: JSON.stringify({ path, notebook, ex }) });
   }
 
-  /** Check a notebook; `tell` hears every line of the answer as it arrives. Abort `signal` to stop. */
-  async check(path, notebook, tell, signal) {
-    const body = JSON.stringify({ path, notebook });
+  /** Say which notebooks this window has open. Nothing depends on the answer. */
+  opened(paths) {
+    const body = JSON.stringify({ window: this.window, paths });
+    void this.#ask("open", { method: "POST", body, keepalive: true }).catch(() => {});
+  }
+
+  /** Check a notebook whose file was read at the time `modified`. `tell` hears every line of the answer as it
+   *  arrives; abort `signal` to stop. */
+  async check(path, notebook, modified, tell, signal) {
+    const body = JSON.stringify({ path, notebook, modified });
     const response = await this.#ask("check", { method: "POST", body, signal });
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    let rest = "";
+    let [rest, last] = ["", null];
     for (;;) {
-      const { value, done } = await reader.read();
-      if (done) return;
+      const { value, done } = await reader.read().catch(() => ({ done: true })); // the server may be gone
+      if (done) break;
       const lines = (rest + value).split("\n");
       rest = lines.pop();
-      for (const line of lines) tell(JSON.parse(line));
+      for (const line of lines) tell((last = JSON.parse(line)));
     }
+    if (!["end", "stopped", "error"].includes(last?.kind)) throw new Error(`The check broke off. ${GONE}`);
   }
 
   async #json(name, init) {

@@ -25,7 +25,9 @@ export function startPage(state, does) {
       meter(state.passed, state.total, "Exercises passed in the whole course"),
       next(state, lesson, exercise, does),
     ),
-    state.passed ? null : element("ol", { class: "labkit-start-how" }, ...HOW.map((line) => element("li", {}, ...prose(line)))),
+    state.passed
+      ? null
+      : element("ol", { class: "labkit-start-how" }, ...HOW.map((line) => element("li", {}, ...prose(line)))),
     ...state.weeks.map((week) => drawWeek(week, state, does)),
   );
 }
@@ -62,7 +64,11 @@ function drawLesson(lesson, state, does) {
   return element(
     "li",
     {},
-    element("button", { class: "labkit-lesson", type: "button", "data-path": lesson.path, onclick: click }, lesson.title),
+    element(
+      "button",
+      { class: "labkit-lesson", type: "button", "data-path": lesson.path, onclick: click },
+      lesson.title,
+    ),
     element("span", { class: "labkit-count" }, `about ${minutes} min`),
     element("div", { class: "labkit-tiles" }, ...tiles(lesson.exercises, state.next, does.open)),
   );

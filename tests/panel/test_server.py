@@ -1,0 +1,300 @@
+"""The panel's server: who may ask, what is graded, and that no notebook is ever written."""
+
+import copy
+import http.client
+import json
+import time
+import urllib.request
+from http.cookiejar import CookieJar
+from urllib.parse import urlsplit
+
+import pytest
+
+from labkit import __version__
+from labkit.book.notebook import labkit_of, read
+from labkit.book.update import UpdateError, refuse_if_open
+from labkit.panel import LABEXTENSIONS
+
+from .conftest import START, TOKEN, Live, put, without_write_permission
+
+WRONG = "def answer():\n    return 41"
+ENDLESS = "def answer():\n    while True:\n        pass"
+
+
+# who may ask
+
+
+@pytest.mark.parametrize("token", [None, "guess"])
+@pytest.mark.parametrize("name, body", [("state", None), ("check", {}), ("hint", {}), ("reset", {})])
+def test_nobody_without_the_token(live, name, body, token):
+    status, answer = live.ask(name, body, token=token)
+    assert status == 403 and "weeks" not in answer
+
+
+def test_a_cookie_alone_does_not_do(live, released):
+    """Another page in the browser has the cookie, but cannot read the XSRF token."""
+    cookies = CookieJar()
+    browser = urllib.request.HTTPCookieProcessor(cookies)
+    live.send(urllib.request.Request(f"{live.url}lab?token={TOKEN}"), browser)
+    request = live.request("labkit/api/check", {"path": START, "notebook": released}, token=None)
+    assert live.send(request, browser)[0] == 403
+    xsrf = next(cookie.value for cookie in cookies if cookie.name == "_xsrf")
+    request.add_header("X-XSRFToken", xsrf or "")
+    status, said = live.send(request, browser)
+    assert status == 200 and '"end"' in said
+
+
+# the front end is where JupyterLab looks for it
+
+
+def test_jupyterlab_loads_the_panel(live):
+    _, page = live.send(live.request("lab"))
+    found = page.partition('id="jupyter-config-data" type="application/json">')[2].partition("</script>")[0]
+    config = json.loads(found)
+    (panel,) = [item for item in config["federated_extensions"] if item["name"] == "labkit"]
+    for file in (panel["load"], "static/extension.js", "static/labkit.css"):
+        status, text = live.send(live.request(f"lab/extensions/labkit/{file}"))
+        assert status == 200 and text
+    assert "@jupyterlab/apputils-extension:announcements" in config["disabledExtensions"]
+
+
+def test_the_front_end_has_the_version_of_the_package():
+    package = json.loads((LABEXTENSIONS / "labkit" / "package.json").read_text())
+    assert package["version"] == __version__
+
+
+def test_the_layout_is_kept_with_the_course(live):
+    body = {"data": {}, "metadata": {"id": "test"}}
+    assert live.send(live.request("lab/api/workspaces/test", body, method="PUT"))[0] == 204
+    assert list((live.root / "progress" / "workspaces").glob("test*"))
+
+
+# the state of the course
+
+
+def test_the_state_names_every_lesson_and_exercise(live):
+    status, state = live.ask("state")
+    assert status == 200 and state["note"] is None
+    first, second = state["weeks"]
+    assert (first["week"], first["topic"]) == (0, "start")
+    assert [lesson["path"] for lesson in first["lessons"]] == [START]
+    assert first["lessons"][0]["title"] == "Start here"
+    assert [row["ex"] for row in first["lessons"][0]["exercises"]][:2] == ["w00.answer", "w00.row_means"]
+    assert second["lessons"][0]["title"] == "01 Storage and strides"
+    assert state["total"] == sum(len(one["exercises"]) for week in state["weeks"] for one in week["lessons"])
+
+
+# checks
+
+
+def test_what_the_browser_holds_is_graded_not_the_file(live, released, solved):
+    before = len(live.events())
+    said = live.check(put(solved, "w00.answer", WRONG))
+    assert said["start"]["exercises"] == list(said["verdicts"]) and said["start"]["note"] is None
+    assert said["step"]["done"] == said["step"]["of"]
+    assert said["verdicts"]["w00.answer"]["state"] == "tried"
+    assert "41 is one short" in said["verdicts"]["w00.answer"]["short"]
+    assert {v["state"] for ex, v in said["verdicts"].items() if ex != "w00.answer"} == {"passed"}
+    assert said["end"]["passed"] == 3 and "4 exercises: 3 pass, 1 not yet" in said["end"]["summary"]
+    new = live.events()[before:]
+    assert [(event["ex"], event["lane"]) for event in new] == [(ex, "panel") for ex in said["verdicts"]]
+    live.check(put(solved, "w00.answer", WRONG))
+    assert len(live.events()) == before + 4, "the same answers are no new attempts"
+    assert live.check(released)["end"]["summary"] == "4 exercises: 0 pass, 0 not yet, 4 not started."
+    assert len(live.events()) == before + 4, "nothing written is no attempt"
+
+
+def test_an_exercise_that_passed_before_is_failing(live, solved):
+    live.check(solved)
+    assert live.check(put(solved, "w00.answer", WRONG))["verdicts"]["w00.answer"]["state"] == "failing"
+    rows = live.ask("state")[1]["weeks"][0]["lessons"][0]["exercises"]
+    assert rows[0]["state"] == "failing"
+
+
+def test_a_copy_or_a_renamed_notebook_is_known_by_its_cells(live, solved):
+    nb = copy.deepcopy(solved)
+    nb["metadata"].pop("labkit")
+    nb["cells"].insert(
+        0, {"cell_type": "code", "id": "own", "metadata": {}, "source": "x = 1", "outputs": []}
+    )
+    said = live.check(nb, "weeks/week01_tensors/my experiments-Copy1.ipynb")
+    assert said["end"]["passed"] == 4
+    assert "a copy of weeks/week00_start/01_start.ipynb" in said["start"]["note"]
+
+
+def test_a_notebook_saved_by_an_older_jupyterlab(live, solved):
+    """Format 4.4 has no cell ids, and its sources are lists of lines."""
+    nb = {**copy.deepcopy(solved), "nbformat_minor": 4}
+    for cell in nb["cells"]:
+        del cell["id"]
+        cell["source"] = cell["source"].splitlines(True)
+    assert live.check(nb)["end"]["passed"] == 4
+
+
+def test_a_file_that_changed_on_disk_is_mentioned(live, solved):
+    body = {"path": START, "notebook": solved}
+    for modified, said in [("2020-01-31T12:00:00.5Z", True), ("2120-01-31T12:00:00Z", False), ("now", False)]:
+        status, lines = live.ask("check", {**body, "modified": modified})
+        assert status == 200 and ("changed on disk" in (lines[0]["note"] or "")) == said
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("../outside.ipynb", "/etc/hosts", "weeks/../solutions/week00_start/01_start.ipynb"),
+        *("weeks/week00_start/../../../x.ipynb", "weeks/link.ipynb", "weeks/no_such_week/x.ipynb", "weeks"),
+        *("weeks/week00_start/01_start.py", "weeks/\0.ipynb", None, 7),
+    ],
+)
+def test_only_notebooks_in_weeks(live, solved, path):
+    link = live.root / "weeks" / "link.ipynb"
+    target = live.root / "outside.ipynb"
+    target.write_text("{}")
+    link.symlink_to(target)
+    before = live.events()
+    try:
+        for name in ("check", "reset"):
+            body = {"path": path, "notebook": solved, "ex": "w00.answer"}
+            status, answer = live.ask(name, body)
+            assert status in (400, 403) and answer["message"].endswith(".")
+    finally:
+        link.unlink()
+    assert live.events() == before and target.read_text() == "{}"
+
+
+def test_what_is_no_lesson_is_refused_with_words(live):
+    foreign = {"cells": [{"cell_type": "code", "metadata": {}, "source": "1"}], "metadata": {}, "nbformat": 4}
+    for nb, words in [
+        (foreign, "no cells of the course"),
+        ({"nbformat": 3}, "old format 3"),
+        ([], "no notebook cells"),
+        (None, "no notebook cells"),
+    ]:
+        status, answer = live.ask("check", {"path": START, "notebook": nb})
+        assert status == 400 and words in answer["message"]
+    assert live.ask("check", ["not", "an", "object"])[0] == 400
+
+
+def test_a_check_without_write_permission(live, solved):
+    """What cannot be remembered is graded all the same."""
+    progress = live.root / "progress"
+    without_write_permission(progress)
+    try:
+        assert live.check(solved)["end"]["passed"] == 4
+    finally:
+        progress.unlink()
+
+
+def test_a_second_check_is_refused_and_closing_the_page_stops_the_first(live, solved):
+    body = json.dumps({"path": START, "notebook": put(solved, "w00.answer", ENDLESS)})
+    first = http.client.HTTPConnection(urlsplit(live.url).netloc, timeout=60)
+    first.request("POST", "/labkit/api/check", body, {"Authorization": f"token {TOKEN}"})
+    reply = first.getresponse()
+    assert reply.readline().startswith(b'{"kind": "start"')
+    status, answer = live.ask("check", {"path": START, "notebook": solved})
+    assert status == 409
+    assert answer["message"] == "A check of 01_start.ipynb is still running. Wait for it, or stop it."
+    assert live.ask("state")[0] == 200, "everything else goes on meanwhile"
+    before = live.events()
+    reply.close()
+    first.close()
+    deadline = time.monotonic() + 15  # a cell may take 20 s here
+    while (status := live.ask("check", {"path": START, "notebook": solved})[0]) == 409:
+        assert time.monotonic() < deadline, "the check goes on although nobody waits for it"
+        time.sleep(0.1)
+    assert status == 200
+    assert not [event for event in live.events()[len(before) :] if event["status"] == "error"]
+
+
+def test_an_answer_that_ends_the_process_costs_its_own_exercise(live, solved):
+    said = live.check(put(solved, "w00.answer", "import os\n\n\ndef answer():\n    os._exit(1)"))
+    assert "ended the whole process" in said["verdicts"]["w00.answer"]["headline"]
+    assert said["end"]["passed"] == 3
+
+
+# hints
+
+
+def test_hints_come_one_by_one(live):
+    given = [live.ask("hint", {"ex": "w01.strides"}) for _ in range(4)]
+    assert [status for status, _ in given] == [200] * 4
+    assert [len(answer["hints"]) for _, answer in given] == [1, 2, 3, 3]
+    assert [answer["left"] for _, answer in given] == [2, 1, 0, 0]
+    assert given[1][1]["more"] is None and "make solution EX=w01.strides" in given[2][1]["more"]
+    rows = live.ask("state")[1]["weeks"][1]["lessons"][0]["exercises"]
+    assert next(row["hints"] for row in rows if row["ex"] == "w01.strides") == given[3][1]["hints"]
+
+
+def test_an_unknown_exercise_is_named(live, solved):
+    status, answer = live.ask("hint", {"ex": "w01.stride"})
+    assert status == 404 and "Did you mean w01.strides?" in answer["message"]
+    assert live.ask("hint", {})[0] == 404
+    status, answer = live.ask("reset", {"path": START, "notebook": solved, "ex": "w01.strides"})
+    assert status == 400 and "not an exercise of this notebook" in answer["message"]
+
+
+# resets
+
+
+def test_a_reset_keeps_what_was_not_saved_and_returns_the_start(live, released):
+    nb = put(released, "w00.answer", "def answer():\n    return 'not saved'")
+    status, answer = live.ask("reset", {"path": START, "notebook": nb, "ex": "w00.answer"})
+    assert status == 200
+    kept = read(live.root / answer["backup"] / START)
+    assert any("not saved" in cell["source"] for cell in kept["cells"])
+    (cell,) = answer["cells"]
+    stub = next(c for c in released["cells"] if c["id"] == cell["id"])
+    assert cell["source"] == stub["source"] and labkit_of(cell)["role"] == "exercise"
+
+
+def test_without_a_backup_there_is_no_reset(live, released):
+    backups = live.root / "backups"
+    without_write_permission(backups)
+    try:
+        status, answer = live.ask("reset", {"path": START, "notebook": released, "ex": "w00.answer"})
+    finally:
+        backups.unlink()
+    assert status == 500 and "nothing was reset" in answer["message"] and "cells" not in answer
+
+
+# updates
+
+
+def test_an_update_is_refused_while_a_notebook_is_open(live: Live, monkeypatch):
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(live.runtime))
+    notebooks = [live.root / START]
+    refuse_if_open(live.root, notebooks)
+    body = {"path": START, "name": "", "type": "notebook", "kernel": {"name": "python3"}}
+    session = json.loads(live.send(live.request("api/sessions", body))[1])
+    try:
+        with pytest.raises(UpdateError, match=f"Open in Jupyter: {START}. Save, close it"):
+            refuse_if_open(live.root, notebooks)
+    finally:
+        live.send(live.request(f"api/sessions/{session['id']}", method="DELETE"))
+
+
+def test_an_update_is_refused_while_a_window_has_the_notebook_open_without_a_kernel(live, monkeypatch):
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(live.runtime))
+    assert live.ask("open", {"window": "one", "paths": [START, 7]})[0] == 200
+    assert live.ask("open", {"window": "two", "paths": []})[1] == {"paths": [START]}
+    with pytest.raises(UpdateError, match=f"Open in Jupyter: {START}"):
+        refuse_if_open(live.root, [live.root / START])
+    assert live.ask("open", {"window": "one", "paths": []})[1] == {"paths": []}
+    refuse_if_open(live.root, [live.root / START])
+    assert live.ask("open", {"window": 1, "paths": None})[0] == 400
+
+
+def test_graded_code_does_not_find_the_token(live, solved):
+    """Nor do kernels: the server takes it out of its environment once it has read it."""
+    source = "import os\n\n\ndef answer():\n    return 41 if 'JUPYTER_TOKEN' in os.environ else 42"
+    assert live.check(put(solved, "w00.answer", source))["verdicts"]["w00.answer"]["state"] == "passed"
+
+
+def test_a_server_from_before_an_update_says_so(tmp_path, monkeypatch):
+    from labkit.panel.desk import Desk
+
+    monkeypatch.setattr(Desk, "_stamps", lambda self: [("week00.py", 1)])
+    desk = Desk(tmp_path, tmp_path)
+    assert desk._stale() is None
+    monkeypatch.setattr(Desk, "_stamps", lambda self: [("week00.py", 2)])
+    assert "start it again" in (desk._stale() or "")
