@@ -82,6 +82,9 @@ def context(chromium: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
     if request.node.stash.get(FAILED, False):
         for n, page in enumerate(context.pages):
             page.screenshot(path=SCREENSHOTS / f"failed-{_file_name(request.node.name)}-{n}.png")
+    for page in context.pages:  # as a person leaves: the panel tells the server that this window is closed
+        page.on("dialog", lambda dialog: dialog.accept())
+        page.goto("about:blank")
     context.close()
     expected = [*NOISE, *(mark.args for mark in request.node.iter_markers("console"))]
     unexpected = [words for words in errors if not any(known in words for known, _ in expected)]

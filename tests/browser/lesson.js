@@ -53,6 +53,14 @@ window.lessons = {
     return this.panel(path).content.model.toJSON();
   },
 
+  /** The server has neither a window nor a kernel for the notebook. */
+  async isClosed(path) {
+    const ask = async (name) => (await fetch(name)).json();
+    const { paths } = await ask("/labkit/api/open");
+    const sessions = await ask("/api/sessions");
+    return ![...paths, ...sessions.map((session) => session.path)].includes(path);
+  },
+
   /** Whether a cell contains some text. */
   holds(path, id, text) {
     return this.codeCell(path, id).model.sharedModel.getSource().includes(text);
@@ -69,6 +77,15 @@ window.lessons = {
     const { it } = reply.content.user_expressions;
     if (it.status !== "ok") throw new Error(`${it.ename}: ${it.evalue}`);
     return it.data["text/plain"];
+  },
+
+  /** Ask a question that takes its time, `name`, until the answer is yes. */
+  async until(name, ...rest) {
+    const deadline = Date.now() + 60_000;
+    while (!(await this[name](...rest))) {
+      if (Date.now() > deadline) throw new Error(`in vain: ${name} ${rest.join(" ")}`);
+      await new Promise((again) => setTimeout(again, 50));
+    }
   },
 
   /** Whether a Python expression is true in the kernel. */

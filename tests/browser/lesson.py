@@ -77,7 +77,15 @@ class Lesson:
 
     def wait_until_true(self, expression: str) -> None:
         """Until a Python expression is true in the kernel."""
-        self.wait_until("isTrue", expression)
+        self._ask_until("isTrue", expression)
+
+    def wait_until_closed(self) -> None:
+        """Until the server knows of no window and no kernel that has the notebook open."""
+        self._ask_until("isClosed")
+
+    def _ask_until(self, name: str, *arguments: Any) -> None:
+        # Not `wait_for_function`: it takes the promise of an answer for a yes.
+        self.page.evaluate("all => lessons.until(...all)", [name, self.path, *arguments])
 
     @property
     def is_dirty(self) -> bool:
@@ -93,6 +101,10 @@ class Lesson:
         found = panel.locator(f'.jp-Cell[data-windowed-list-index="{ids.index(id)}"]')
         found.scroll_into_view_if_needed()
         return found
+
+    def words(self, id: str) -> str:
+        """What the page shows below a cell, as one line."""
+        return " ".join(self.box(id).locator(".jp-OutputArea").inner_text().split())
 
     def type_over(self, id: str, line: str, text: str) -> None:
         """Put the cursor into the line of a cell that contains `line`, and type `text` in its place."""

@@ -20,7 +20,7 @@ def test_a_solved_exercise_shows_a_pass_box(lesson, picture):
     assert (verdict["ex"], verdict["status"]) == ("w00.answer", "pass")
     assert [o["output_type"] for o in lesson.cell("w00-answer-check")["outputs"]] == ["display_data"]
     box = lesson.box("w00-answer-check")
-    assert box.get_by_text("PASS w00.answer").is_visible()
+    assert lesson.words("w00-answer-check").startswith("PASS w00.answer agrees with the page.")
     picture(box, "box-pass")
 
 
@@ -29,10 +29,10 @@ def test_a_declared_mistake_is_named_then_mended(lesson, picture):
     verdict = lesson.check("w00-rows")
     assert (verdict["status"], verdict["mistake"]) == ("shape", "axis dropped")
     box = lesson.box("w00-rows-check")
-    assert box.get_by_text("NOT YET w00.row_means (shape)").first.is_visible()
-    assert box.get_by_text("The averaged axis disappeared").is_visible()
-    assert "Traceback" not in box.inner_text()
-    assert len(box.locator(".jp-OutputArea").inner_text().splitlines()) <= 12
+    words = lesson.words("w00-rows-check")
+    assert words.startswith("NOT YET w00.row_means (shape) for case 2 by 3, the output has shape (2,)")
+    assert "Likely cause: The averaged axis disappeared" in words
+    assert words.endswith("NOT YET w00.row_means (shape). Read the box above.") and "Traceback" not in words
     picture(box, "box-mistake")
 
     lesson.type_over("w00-rows", "return x.mean(dim=1)", "return x.mean(dim=1, keepdim=True)")

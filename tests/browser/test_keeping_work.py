@@ -29,7 +29,7 @@ def test_saved_work_and_its_verdict_survive_a_reload(open_lesson, lab):
     lesson.reload()
     assert lesson.source("w00-answer").endswith("    return 42")
     assert lesson.verdict("w00-answer-check")["status"] == "pass"
-    assert lesson.box("w00-answer-check").get_by_text("PASS w00.answer").is_visible()
+    assert lesson.words("w00-answer-check").startswith("PASS w00.answer")
 
 
 def test_leaving_with_unsaved_work_is_asked_about(open_lesson):
@@ -123,8 +123,9 @@ def test_an_update_is_refused_while_the_notebook_is_open(open_lesson, lab, tmp_p
     assert f"Open in Jupyter: {START}. Save, close it and shut down its kernel" in done.stderr
     assert (lab.root / START).read_bytes() == before
 
-    lab.shut_down_kernels()
-    lesson.page.close(run_before_unload=False)
+    lesson.menu("File", "Close and Shut Down Notebook…")
+    lesson.page.get_by_role("dialog").locator(".jp-mod-accept").click()
+    lesson.wait_until_closed()
     done = lab.labkit("update", "--from", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "Return one constant" in stored(lab, "w00-answer-md") and "return 42" in stored(lab, "w00-answer")

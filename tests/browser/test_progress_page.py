@@ -11,6 +11,8 @@ def test_the_page_shows_what_was_done(open_lesson, lab, picture):
     lesson.type_over("w00-answer", "raise NotImplementedError", "return 42")
     lesson.type_over("w00-rows", "raise NotImplementedError", "return x.mean(dim=1)")
     lesson.check("w00-answer")
+    assert lesson.check("w00-rows")["mistake"] == "axis dropped"
+    lesson.type_over("w00-rows", "return x", "return x.mean(dim=1, keepdim=True)")
     lesson.check("w00-rows")
     assert lab.labkit("progress").returncode == 0
 
