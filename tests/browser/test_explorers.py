@@ -1,0 +1,129 @@
+"""Every explorer: a control is moved in the browser, and the kernel's state and the picture follow."""
+
+from .lesson import THEMES, assert_readable
+
+STRIDES = "weeks/week01_tensors/01_storage_and_strides.ipynb", "w01a-explorer"
+BROADCAST = "weeks/week01_tensors/02_broadcasting.ipynb", "w01b-explorer"
+CONVOLUTION = "weeks/week05_cnn/01_convolution.ipynb", "w05a-explorer"
+
+
+class Explorer:
+    """An explorer on the page. Its cell shows it without a name, so the kernel knows it as `Out[n]`."""
+
+    def __init__(self, lesson, id):
+        self.lesson, self.page = lesson, lesson.page
+        lesson.run(lesson.cells("setup")[0]["id"])
+        lesson.run(id)
+        self.name = f"Out[{lesson.cell(id)['execution_count']}]"
+        self.box = lesson.box(id)
+        self.box.locator(".widget-vbox").wait_for()
+
+    def control(self, label):
+        return self.box.locator(".widget-inline-hbox", has=self.page.get_by_text(label, exact=True))
+
+    def wait_for(self, condition):
+        """Until `condition` holds in the kernel, where `f` are the values of the fields."""
+        values = f"{{name: field.value for name, field in {self.name}.fields.items()}}"
+        self.lesson.wait_until_true(f"(lambda f: {condition})({values})")
+
+    def wait_for_picture(self):
+        """Until the page shows what the kernel drew last; returns its words."""
+        alt = self.lesson.ask(f"{self.name}.figure.alt")
+        self.box.get_by_role("img", name=alt, exact=True).wait_for()
+        return self.lesson.ask(f"{self.name}.figure.text")
+
+    def drag(self, label, by):
+        """Drag the handle of a slider `by` pixels to the right."""
+        handle = self.control(label).locator(".noUi-handle")
+        handle.scroll_into_view_if_needed()
+        at = handle.bounding_box()
+        x, y = at["x"] + at["width"] / 2, at["y"] + at["height"] / 2
+        self.page.mouse.move(x, y)
+        self.page.mouse.down()
+        self.page.mouse.move(x + by, y, steps=4)
+        self.page.mouse.up()
+
+    def type(self, label, text):
+        self.control(label).locator("input").click()
+        self.page.keyboard.press("ControlOrMeta+a")
+        self.page.keyboard.type(text)
+
+
+def keep_pictures(explorer, picture, name):
+    """In both themes, and readable in both."""
+    for theme in THEMES:
+        explorer.lesson.choose_theme(theme)
+        assert_readable(explorer.box.locator(".jp-OutputArea"))
+        picture(explorer.box, f"explorer-{name}-{theme}")
+
+
+def test_strides(open_lesson, picture):
+    path, cell = STRIDES
+    lesson = open_lesson(path)
+    explorer = Explorer(lesson, cell)
+    assert "offset 0" in explorer.wait_for_picture()
+
+    explorer.drag("storage", 60)
+    explorer.wait_for("f['storage'] > 12")
+    explorer.drag("offset", 30)
+    explorer.wait_for("f['offset'] > 0")
+    offset = lesson.ask(f"{explorer.name}.fields['offset'].value")
+    assert explorer.control("offset").locator(".widget-readout").inner_text() == str(offset)
+    assert f"offset {offset}" in explorer.wait_for_picture()
+
+    explorer.control("example").locator("select").select_option("one row repeated")
+    explorer.wait_for("f['stride'] == '0, 1'")
+    assert "stride (0, 1)" in explorer.wait_for_picture()
+
+    explorer.type("shape", "3, x")
+    explorer.box.get_by_text("is not a list of whole numbers").wait_for()
+    keep_pictures(explorer, picture, "strides")
+
+
+def test_strides_by_keyboard(open_lesson):
+    path, cell = STRIDES
+    explorer = Explorer(open_lesson(path), cell)
+    explorer.control("storage").locator(".noUi-handle").press("ArrowRight")
+    explorer.wait_for("f['storage'] == 13")
+    assert "shape (3, 4)" in explorer.wait_for_picture()
+
+
+def test_broadcast(open_lesson, picture):
+    path, cell = BROADCAST
+    explorer = Explorer(open_lesson(path), cell)
+    explorer.type("shape a", "5, 3")
+    explorer.wait_for("f['a'] == '5, 3'")
+    assert "(2, 5, 3)" in explorer.wait_for_picture()
+    explorer.type("shape a", "5, 2")
+    explorer.wait_for("f['a'] == '5, 2'")
+    assert "(2, 5, 3)" not in explorer.wait_for_picture()
+    keep_pictures(explorer, picture, "broadcast")
+
+
+def test_convolution(open_lesson, picture):
+    path, cell = CONVOLUTION
+    lesson = open_lesson(path)
+    explorer = Explorer(lesson, cell)
+    before = explorer.wait_for_picture()
+    explorer.drag("padding", 120)
+    explorer.wait_for("f['padding'] > 0")
+    explorer.drag("slide", 40)
+    explorer.wait_for("f['step'] > 5")
+    assert explorer.wait_for_picture() != before
+    keep_pictures(explorer, picture, "convolution")
+
+
+def test_a_picture_stays_when_the_kernel_is_gone(open_lesson):
+    """Reloaded without its kernel, the notebook still shows the last picture."""
+    path, cell = STRIDES
+    lesson = open_lesson(path)
+    explorer = Explorer(lesson, cell)
+    explorer.type("shape", "2, 6")
+    explorer.wait_for("f['shape'] == '2, 6'")
+    words = explorer.wait_for_picture()
+    lesson.save()
+    lesson.lab.shut_down_kernels()
+    lesson.reload()
+    outputs = lesson.cell(cell)["outputs"]
+    assert outputs[-1]["data"]["text/plain"] == words
+    lesson.box(cell).get_by_role("img").last.wait_for()

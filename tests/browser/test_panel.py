@@ -1,0 +1,260 @@
+"""The labkit panel and the start page: every button, on notebooks in every state."""
+
+import pytest
+
+from .lesson import THEMES, Lesson, assert_readable
+from .panel import Panel
+
+START = "weeks/week00_start/01_start.ipynb"
+GONE = "the server of this test is stopped on purpose"
+STUB = "raise NotImplementedError"
+
+
+@pytest.fixture
+def lesson(open_lesson):
+    return open_lesson(START)
+
+
+@pytest.fixture
+def panel(lesson):
+    panel = Panel(lesson.page)
+    panel.row("w00.answer").wait_for()
+    return panel
+
+
+def answer_two(lesson):
+    """One right answer, one with a mistake that has a name."""
+    lesson.type_over("w00-answer", STUB, "return 42")
+    lesson.type_over("w00-rows", STUB, "return x.mean(dim=1)")
+
+
+def on_disk(lab):
+    return (lab.root / START).read_bytes()
+
+
+# the start page
+
+
+def test_the_first_visit_shows_the_start_page_and_the_panel(lab, context, picture):
+    page = context.new_page()
+    page.goto(lab.url(lab.start_page))
+    start = page.locator(".labkit-start")
+    start.locator(".labkit-start-next").wait_for()
+    panel = page.locator(".labkit-panel")
+    panel.wait_for()
+    lesson = Lesson(page, lab, START)
+    for theme in THEMES:
+        lesson.choose_theme(theme)
+        assert_readable(start)
+        assert_readable(panel)
+        picture(page, f"start-page-{theme}")
+    assert page.get_by_text("Jupyter news").count() == 0
+
+    start.locator(".labkit-start-next").click()
+    lesson.wait_until_ready()
+
+
+def test_the_layout_is_kept(lab, context, open_lesson):
+    """The second visit shows what the first one left open, not the start page."""
+    page = context.new_page()
+    page.goto(lab.url(lab.start_page))
+    page.locator(".labkit-start .labkit-start-next").click()
+    lesson = Lesson(page, lab, START).wait_until_ready()
+    page.wait_for_function("() => jupyterapp.shell.currentWidget.context?.path")
+    with page.expect_response(
+        lambda reply: "/api/workspaces/" in reply.url and reply.request.method == "PUT"
+    ):
+        page.locator(".lm-TabBar-tab", has_text="Start").locator(".lm-TabBar-tabCloseIcon").click()
+    page.goto(lab.url(lab.start_page))
+    lesson.wait_until_ready()
+    assert page.locator(".labkit-start").count() == 0
+
+
+# Check this notebook
+
+
+def test_check_grades_what_is_on_the_screen_and_writes_nothing(lesson, panel, lab, picture):
+    before = on_disk(lab)
+    answer_two(lesson)
+    panel.check()
+    panel.row("w00.answer", "passed").wait_for()
+    failed = panel.row("w00.row_means", "tried")
+    failed.get_by_text("The averaged axis disappeared").wait_for()
+    assert panel.row("w00.shapes", "open").count() == panel.row("w00.average", "open").count() == 1
+    assert panel.status.inner_text().startswith("4 exercises: 1 pass, 1 not yet, 2 not started.")
+    assert on_disk(lab) == before and lesson.is_dirty
+    for theme in THEMES:
+        lesson.choose_theme(theme)
+        assert_readable(panel.node)
+        picture(lesson.page, f"panel-{theme}")
+
+    lesson.type_over("w00-rows", "return x", "return x.mean(dim=1, keepdim=True)")
+    failed.get_by_text("changed since").wait_for()
+    panel.check()
+    panel.row("w00.row_means", "passed").wait_for()
+
+
+def test_check_needs_no_kernel(lesson, panel, lab):
+    answer_two(lesson)
+    lab.shut_down_kernels()
+    panel.check()
+    panel.row("w00.answer", "passed").wait_for()
+
+
+def test_typing_goes_on_while_the_check_runs(lesson, panel):
+    lesson.type_over("w00-answer", STUB, "__import__('time').sleep(2); return 42")
+    panel.check_button.click()
+    panel.check_button.get_by_text("Stop the check").wait_for()
+    lesson.type_over("w00-rows", STUB, "return x.mean(dim=1)")
+    panel.wait_for_the_end()
+    panel.row("w00.answer", "passed").wait_for()
+    assert lesson.source("w00-rows").endswith("    return x.mean(dim=1)")
+    assert panel.row("w00.row_means").get_attribute("data-stale") is not None
+
+
+@pytest.mark.console("409", "the browser's own line for a refusal that the panel explains")
+def test_a_second_check_is_refused_and_the_first_can_be_stopped(lesson, panel, open_lesson):
+    lesson.type_over("w00-answer", STUB, "__import__('time').sleep(30); return 42")
+    panel.check_button.click()
+    panel.check_button.get_by_text("Stop the check").wait_for()
+    other = Panel(open_lesson(START).page)
+    other.row("w00.answer").wait_for()
+    other.check_button.click()
+    other.status.get_by_text("A check of 01_start.ipynb is still running").wait_for()
+
+    panel.check_button.click()
+    panel.status.get_by_text("Stopped. Nothing was recorded.").wait_for()
+    panel.check_button.get_by_text("Check this notebook").wait_for()
+
+
+# Hint, Reset, Next
+
+
+def test_hints_come_one_by_one(lesson, panel):
+    panel.row("w00.row_means").locator("button").first.click()
+    hints = panel.row("w00.row_means").locator(".labkit-hints li")
+    for count in (1, 2, 3):
+        panel.button("hint").click()
+        hints.nth(count - 1).wait_for()
+        assert hints.count() == count
+    panel.status.get_by_text("These were all hints.").wait_for()
+
+
+def test_reset_is_backed_up_and_undone_with_the_usual_keys(lesson, panel, lab):
+    answer_two(lesson)
+    before = on_disk(lab)
+    panel.row("w00.row_means").locator("button").first.click()
+    panel.button("reset").click()
+    lesson.page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    assert not (lab.root / "backups").exists()
+
+    panel.button("reset").click()
+    lesson.page.get_by_role("dialog").get_by_role("button", name="Reset").click()
+    panel.status.get_by_text("w00.row_means is back at its start").wait_for()
+    assert STUB in lesson.source("w00-rows")
+    assert lesson.source("w00-answer").endswith("    return 42")
+    assert on_disk(lab) == before
+    (kept,) = lab.root.glob(f"backups/*/{START}")
+    assert "return x.mean(dim=1)" in kept.read_text()
+
+    lesson.box("w00-rows").locator(".cm-content").click()
+    lesson.page.keyboard.press("ControlOrMeta+z")
+    assert lesson.source("w00-rows").endswith("    return x.mean(dim=1)")
+
+
+def test_next_goes_to_what_is_not_passed(lesson, panel):
+    lesson.type_over("w00-answer", STUB, "return 42")
+    panel.check()
+    panel.row("w00.answer", "passed").wait_for()
+    for ex in ("w00.row_means", "w00.shapes"):
+        panel.button("next").click()
+        panel.node.locator(f'.labkit-exercise[data-ex="{ex}"][data-selected]').wait_for()
+    active = lesson.page.evaluate(
+        "jupyterapp.shell.currentWidget.content.activeCell.model.getMetadata('labkit')"
+    )
+    assert (active["ex"], active["role"]) == ("w00.shapes", "exercise")
+
+
+# notebooks that are not what they were
+
+
+def test_a_renamed_notebook_is_recognized(lab, open_lesson):
+    renamed = "weeks/week00_start/mine.ipynb"
+    (lab.root / START).rename(lab.root / renamed)
+    lesson = open_lesson(renamed)
+    panel = Panel(lesson.page)
+    lesson.type_over("w00-answer", STUB, "return 42")
+    panel.check()
+    panel.row("w00.answer", "passed").wait_for()
+    panel.status.get_by_text(START).wait_for()
+
+
+def test_a_notebook_of_their_own_has_nothing_to_check(lab, context):
+    path = "weeks/week00_start/own.ipynb"
+    (lab.root / path).write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    page = context.new_page()
+    page.goto(lab.url(f"/lab/tree/{path}"))
+    page.locator(".jp-NotebookPanel").wait_for()
+    panel = Panel(page)
+    panel.node.get_by_text("No lesson is open").wait_for()
+    assert not panel.check_button.is_visible()
+
+
+# for everybody
+
+
+def test_by_keyboard_alone(lesson, panel):
+    answer_two(lesson)
+    page = lesson.page
+    page.keyboard.press("ControlOrMeta+Shift+c")
+    page.locator(".lm-CommandPalette-input, .jp-ModalCommandPalette input").first.wait_for()
+    page.keyboard.type("check this notebook")
+    page.keyboard.press("Enter")
+    panel.wait_for_the_end()
+    panel.row("w00.answer", "passed").wait_for()
+
+    panel.check_button.focus()
+    reached = []
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.className"))
+    for name in ("hint", "reset", "next"):
+        assert any(f"labkit-panel-{name}" in classes for classes in reached), reached
+    while "labkit-panel-hint" not in page.evaluate("document.activeElement.className"):
+        page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Enter")
+    panel.node.locator(".labkit-hints li").wait_for()
+
+
+def test_at_200_percent(lesson, panel, picture):
+    """Twice as large is half as much room: nothing is cut off or pushed out of reach."""
+    answer_two(lesson)
+    panel.check()
+    lesson.page.set_viewport_size({"width": 640, "height": 500})
+    assert panel.node.evaluate("node => node.scrollWidth <= node.clientWidth")
+    for name in ("check", "hint", "reset", "next"):
+        button = panel.button(name)
+        button.scroll_into_view_if_needed()
+        assert button.evaluate(
+            """button => {
+                const { left, right, top, bottom } = button.getBoundingClientRect();
+                const inside = button.closest(".labkit-panel").getBoundingClientRect();
+                const hit = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+                return left >= inside.left && right <= inside.right && button.contains(hit);
+            }"""
+        ), name
+    picture(lesson.page, "panel-200-percent")
+
+
+@pytest.mark.console("ERR_CONNECTION_REFUSED", GONE)
+@pytest.mark.console("Failed to fetch", GONE)
+@pytest.mark.console("WebSocket", GONE)
+@pytest.mark.console("404", "the restarted server does not know the old kernel")
+def test_a_server_that_is_gone_is_said_and_awaited(lesson, panel, lab):
+    answer_two(lesson)
+    lab.stop()
+    panel.check_button.click()
+    panel.status.get_by_text("The server does not answer").wait_for()
+    lab.start()
+    panel.check()
+    panel.row("w00.answer", "passed").wait_for()

@@ -1,0 +1,21 @@
+"""`make lab` from outside: who is let in, and what is said when the port is taken."""
+
+import pytest
+
+
+def test_a_taken_port_is_named_with_another(lab):
+    done = lab.labkit("lab", "--no-browser", "--port", str(lab.port))
+    assert done.returncode == 2
+    assert done.stderr.strip() == f"Port {lab.port} is taken. Choose another: make lab PORT={lab.port + 1}"
+
+
+@pytest.mark.console("403", "the browser's own line for a refused request")
+def test_without_the_token_nothing_is_served(lab, context):
+    page = context.new_page()
+    page.goto(lab.url("/lab/tree/weeks/week00_start/01_start.ipynb", token=False))
+    assert "/login" in page.url
+    assert page.get_by_text("Token authentication is enabled").is_visible()
+    for path in ("/api/contents/weeks", "/api/sessions", "/files/weeks/week00_start/01_start.ipynb"):
+        reply = page.request.get(lab.url(path, token=False), max_redirects=0)
+        assert reply.status in (302, 403), path
+        assert "week00" not in reply.text() or reply.status == 302, path
