@@ -22,9 +22,9 @@ from labkit.viz.plots import error_vs_epsilon as error_vs_epsilon
 from labkit.viz.plots import histogram as histogram
 from labkit.viz.plots import lr_range as lr_range
 from labkit.viz.plots import variance_by_depth as variance_by_depth
+from labkit.viz.recurrent import padded_batch as padded_batch
 from labkit.viz.sampling import sampling as sampling
 from labkit.viz.sampling import sampling_explorer as sampling_explorer
-from labkit.viz.recurrent import padded_batch as padded_batch
 from labkit.viz.shapes import broadcast as broadcast
 from labkit.viz.shapes import broadcast_grid as broadcast_grid
 from labkit.viz.storage import strides as strides
