@@ -67,8 +67,8 @@ solutions: $(VENV)/.installed ## instructors: run every solution notebook (WEEK=
 audit: $(VENV)/.installed     ## authors: prove the grader (WEEK=2, EX=…)
 	@$(LABKIT) audit $(if $(WEEK),--week $(WEEK)) $(if $(EX),--ex $(EX))
 
-bench: $(VENV)/.installed     ## measure labkit beside torch
-	@$(LABKIT) bench
+bench: $(VENV)/.installed     ## measure labkit beside torch (COMPILE=1: and torch.compile)
+	@$(LABKIT) bench $(if $(COMPILE),--compile)
 
 lines: $(VENV)/.installed     ## authors: how large each part of labkit is
 	@$(LABKIT) lines
