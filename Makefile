@@ -68,8 +68,8 @@ solutions: $(VENV)/.installed ## instructors: run every solution notebook (WEEK=
 audit: $(VENV)/.installed     ## authors: prove the grader (WEEK=2, EX=…)
 	@$(LABKIT) audit $(if $(WEEK),--week $(WEEK)) $(if $(EX),--ex $(EX))
 
-bench: $(VENV)/.installed     ## measure labkit beside torch
-	@$(LABKIT) bench
+bench: $(VENV)/.installed     ## measure labkit beside torch (COMPILE=1: and torch.compile)
+	@$(LABKIT) bench $(if $(COMPILE),--compile)
 
 site: $(VENV)/.installed-site ## the course as a website in site/ (SOLUTIONS=1)
 	@$(LABKIT) site $(if $(SOLUTIONS),--solutions)

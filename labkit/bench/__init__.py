@@ -9,7 +9,9 @@ Other engines are measured where they are installed; none is needed by the cours
   variable CC. Version 19 works with tinygrad 0.14.0 (`apt install clang-19`, then `CC=clang-19 make bench`);
   with some older ones it stops with "unknown relocation type 10". It keeps what was compiled: after a change
   of compiler, point CACHEDB to a new file.
-- torch.compile (`--compile`) needs a C++ compiler, and minutes to start; it cannot compile an LSTM.
+- torch.compile (`--compile`) needs a C++ compiler, and minutes to start.
+
+An engine that has not answered after ten minutes is left out of that step.
 """
 
 import argparse

@@ -10,7 +10,10 @@ import random
 import statistics
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -31,36 +34,61 @@ def environment(engine: str, threads: int) -> dict[str, str]:
 
 
 class Worker:
-    """An engine in its own process (worker.py)."""
+    """An engine in its own process (worker.py). One that ended, or was ended, is started again when asked."""
 
-    def __init__(self, engine: str, threads: int) -> None:
-        self.engine = engine
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "labkit.bench.worker", engine, str(threads)],
+    def __init__(self, engine: str, threads: int, patience: float = 600) -> None:
+        self.engine, self.threads = engine, threads
+        self.patience = patience  # seconds for an answer: some engines compile for minutes, or for ever
+        self.process = self._start()
+
+    def _start(self) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "-m", "labkit.bench.worker", self.engine, str(self.threads)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=environment(engine, threads),
+            env=environment(self.engine, self.threads),
             text=True,
         )
 
     def ask(self, **request: Any) -> Any:
         """Send a request and wait for the answer; an engine's failure raises EngineError."""
+        if self.process.poll() is not None:
+            self.process = self._start()
         assert self.process.stdin is not None and self.process.stdout is not None
+        limit = threading.Timer(self.patience, self.process.kill)
+        limit.start()
+        start = time.monotonic()
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
             line = self.process.stdout.readline()
         except BrokenPipeError:
             line = ""
-        answer = json.loads(line) if line else {"error": "its process ended"}
+        finally:
+            limit.cancel()
+        if not line:
+            self._end()
+            late = time.monotonic() - start >= self.patience
+            raise EngineError(f"no answer within {self.patience:g} s" if late else "its process ended")
+        answer = json.loads(line)
         if isinstance(answer, dict) and "error" in answer:
             raise EngineError(answer["error"])
         return answer
 
+    def _end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with suppress(BrokenPipeError):
+                pipe.close()  # type: ignore[union-attr]
+
     def close(self) -> None:
         """A worker ends when its input does."""
-        self.process.communicate(timeout=30)
+        if self.process.poll() is None:
+            self.process.communicate(timeout=30)
+        else:
+            self._end()
 
 
 class EngineError(RuntimeError):

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -52,15 +53,20 @@ def _reasons(results: dict[str, Comparison]) -> str:
     return "".join(f"\n{n}: no {e}: {why}" for n, r in results.items() for e, why in r.missing.items())
 
 
+def _steps(options: Options, workers: list[Worker]) -> dict[str, Comparison]:
+    """The comparison of each training step; says where it is, as engines that compile take minutes."""
+    results = {}
+    for case in STEPS:
+        print(f"{case.model}, threads: {workers[0].threads} …", file=sys.stderr, flush=True)
+        results[case.model] = compare(workers, prepare(case), options.rounds, options.seconds)
+    return results
+
+
 def steps(options: Options) -> str:
     """Each training step on each number of threads: wall clock and processor time, relative to torch."""
     text, plotted = [], {}
     for threads in options.threads:
-
-        def run(workers: list[Worker]) -> dict[str, Comparison]:
-            return {c.model: compare(workers, prepare(c), options.rounds, options.seconds) for c in STEPS}
-
-        results = with_workers(options.engines, threads, run)
+        results = with_workers(options.engines, threads, partial(_steps, options))
         for clock, words in (("wall", "wall clock"), ("cpu", "processor time of all threads")):
             rows = [_ratios(name, r, options.engines, clock) for name, r in results.items()]
             title = f"{threads} thread{'s'[: threads > 1]}, {words}; torch in ms, the others relative to it"

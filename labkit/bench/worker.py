@@ -8,6 +8,7 @@ import ctypes
 import gc
 import importlib
 import json
+import os
 import re
 import sys
 import time
@@ -79,6 +80,10 @@ def main(engine: str, threads: int) -> None:
         import torch
 
         torch.set_num_threads(threads)
+    if engine == "jax" and hasattr(
+        os, "sched_setaffinity"
+    ):  # it takes all cores it may use, whatever it is told
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     ready: dict[str, Any] = {}
     for line in sys.stdin:
         request = json.loads(line)

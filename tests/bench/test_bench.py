@@ -75,6 +75,17 @@ def test_a_worker_answers_and_reports_errors():
     )
 
 
+def test_an_engine_that_takes_too_long_is_ended_and_gets_another_chance():
+    def run(workers):
+        workers[0].patience = 0.01
+        with pytest.raises(harness.EngineError, match=r"no answer within 0\.01 s"):
+            workers[0].ask(**harness.prepare(SMALL[0]))
+        workers[0].patience = 120
+        return workers[0].ask(**harness.prepare(SMALL[0]))
+
+    assert len(harness.with_workers(["labkit"], 1, run)) == 3
+
+
 def test_table_lines_up():
     assert sections.table(["a", "ms"], [["long name", "1.0"]]).splitlines() == [
         "a           ms",
