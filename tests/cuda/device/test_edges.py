@@ -126,6 +126,31 @@ def test_an_index_array_outside_is_refused():
     same_as_cpu(lambda x, i: x[i], make(0, 4, 2), np.array([-1, 0, -4]))
 
 
+@pytest.mark.parametrize(
+    "index, words",
+    [
+        ([True, False], "a mask of shape"),
+        ([[True] * 5] * 4, "a mask of shape"),
+        ([[[True]]], "too many indices"),
+        ([0.5, 1.0], "integers or bools"),
+        (0.5, "whole numbers or bools"),
+    ],
+)
+def test_an_index_that_does_not_fit_is_refused(index, words):
+    x = on_device(make(0, 4, 2))
+    with pytest.raises((IndexError, TypeError), match=words):
+        x[index if isinstance(index, float) else on_device(index)]
+    with pytest.raises(labkit.NotSupported, match="single bool"):
+        x[on_device(True)]
+
+
+def test_dots_and_masks_and_new_axes():
+    mask = np.arange(6).reshape(2, 3) % 2 == 0
+    same_as_cpu(lambda x, m: x[..., m] * 2, make(0, 4, 2, 3), mask)
+    same_as_cpu(lambda x, m: x[m, None, ..., 1] * 2, make(0, 2, 3, 4, 2), mask)
+    same_as_cpu(lambda x, i: x[None, i, ..., i] * 2, make(0, 2, 3, 2), np.array([1, 0]))
+
+
 def test_devices_do_not_mix():
     x, y = on_device([1.0, 2.0]), labkit.ones(2)
     with pytest.raises(RuntimeError, match=r"add\(\) got tensors on cpu and cuda"):
@@ -213,6 +238,29 @@ def test_a_stream_runs_in_order():
     s.synchronize()
     cuda.synchronize()
     np.testing.assert_allclose(y.cpu().numpy(), np.exp([2.0, 4.0]), rtol=1e-6)
+
+
+@pytest.mark.skipif(not cuda.SIMULATED, reason="about the simulator")
+@pytest.mark.parametrize("late", [False, True])
+def test_a_thread_that_fails_ends_the_launch(late):
+    from labkit.kernels.cuda import launch
+
+    numba_cuda = launch.cuda
+
+    def fails(x, late):
+        t = numba_cuda.threadIdx.x
+        if late:
+            numba_cuda.syncthreads()
+        if t == 3:
+            x[99] = 1
+        numba_cuda.syncthreads()
+        x[t] = t
+
+    x = labkit.zeros(8, device="cuda")
+    with pytest.raises(IndexError, match=r"tid=\[3, 0, 0\].*index 99"):
+        numba_cuda.jit(fails)[1, 8](x.data.argument(), late)
+    assert x.tolist() == [0] * 8
+    assert (x + 1).tolist() == [1] * 8  # the next launch is not disturbed
 
 
 def test_dropout_is_a_function_of_the_seed():
