@@ -214,6 +214,26 @@ def test_a_module_moves_with_its_state():
     assert host.weight.tolist() == model.weight.tolist() == clone.weight.tolist()
 
 
+def test_packed_sequences_stay_on_the_device():
+    from labkit.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+    def run(x):
+        labkit.manual_seed(0)
+        layer = nn.GRU(4, 3, bidirectional=True).to(x.device)
+        packed = pack_padded_sequence(x, [2, 3], enforce_sorted=False)
+        return pad_packed_sequence(layer(packed)[0])[0]
+
+    same_as_cpu(run, make(0, 3, 2, 4))
+
+
+def test_drawing_stays_on_the_device():
+    weights = on_device([[0.0, 1.0, 0.0], [0.0, 0.0, 2.0]])
+    drawn = labkit.multinomial(weights, 1)
+    assert drawn.device == "cuda" and drawn.tolist() == [[1], [2]]
+    assert labkit.bernoulli(weights.clamp(max=1)).tolist() == [[0, 1, 0], [0, 0, 1]]
+    assert sorted(labkit.randperm(4, device="cuda").tolist()) == [0, 1, 2, 3]
+
+
 def test_memory_is_counted_and_reused():
     cuda.empty_cache()
     before, reserved = cuda.memory_allocated(), cuda.memory_reserved()
