@@ -193,21 +193,23 @@ def randint(
     return _new(np.asarray(array, dtypes.int64 if dtype is None else as_dtype(dtype)), device=device)
 
 
-def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None) -> Tensor:
+def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Tensor:
     """The numbers 0 to n - 1 in random order"""
-    return _new(source(generator).permutation(n).astype(dtypes.int64 if dtype is None else as_dtype(dtype)))
+    array = source(generator).permutation(n)
+    return _new(array.astype(dtypes.int64 if dtype is None else as_dtype(dtype)), device=device)
 
 
 def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:
     """1 with probability input[i], else 0"""
-    return _new((source(generator).random(input.shape) < input.data).astype(input.dtype))
+    drawn = source(generator).random(input.shape) < input.numpy(force=True)
+    return _new(drawn.astype(input.dtype)).to(input.device)
 
 
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
 ) -> Tensor:
     """Places drawn with probability in proportion to the weights in each row, (..., num_samples)"""
-    rows = input.data.reshape(-1, input.shape[-1]).astype(np.float64)
+    rows = input.numpy(force=True).reshape(-1, input.shape[-1]).astype(np.float64)  # the CPU draws
     if (rows < 0).any() or not np.isfinite(rows).all() or (rows.sum(1) == 0).any():
         raise RuntimeError("multinomial(): weights must be finite, not negative, and not all 0 in a row")
     if not replacement and num_samples > (rows > 0).sum(1).min():
@@ -216,7 +218,7 @@ def multinomial(
         )
     draw = source(generator).choice
     picks = [draw(rows.shape[1], num_samples, replacement, row / row.sum()) for row in rows]
-    return _new(np.asarray(picks).reshape(*input.shape[:-1], num_samples))
+    return _new(np.asarray(picks).reshape(*input.shape[:-1], num_samples)).to(input.device)
 
 
 # ---- filling and making from a method ----

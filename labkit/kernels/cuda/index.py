@@ -5,6 +5,7 @@ whole rows of that view. A mask is the list of the places where it is true.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -193,23 +194,43 @@ def _is_array(i):
     return isinstance(i, Array) and i.ndim > 0
 
 
-def _parts(index, ndim):
+def _is_mask(i):
+    return _is_array(i) and i.dtype == bool
+
+
+def _parts(index, shape):
     """The index with one entry per axis: numbers, slices, arrays of positions; and None for new axes."""
-    parts = []
-    for i in index if isinstance(index, tuple) else (index,):
-        i = upload(i) if isinstance(i, np.ndarray) and i.ndim else i
-        if np.ndim(i) == 0 and getattr(i, "dtype", type(i)) in (bool, np.bool_):
-            raise NotSupported("on cuda a tensor cannot be indexed by a single bool")
-        if _is_array(i) and i.dtype == bool:
+    given = list(index) if isinstance(index, tuple) else [index]
+    given = [upload(i) if isinstance(i, np.ndarray) and i.ndim else i for i in given]
+    if any(isinstance(i, bool) or (hasattr(i, "dtype") and i.ndim == 0 and i.dtype == bool) for i in given):
+        raise NotSupported("on cuda a tensor cannot be indexed by a single bool")
+    if not any(i is Ellipsis for i in given):
+        given.append(Ellipsis)
+    named = [i for i in given if i is not None and i is not Ellipsis]
+    left = len(shape) - len(named) - sum(i.ndim - 1 for i in named if _is_mask(i))  # axes that dots stand for
+    if left < 0:
+        raise IndexError(
+            f"too many indices: the array has {len(shape)} axes, {len(shape) - left} were indexed"
+        )
+    parts: list[Any] = []
+    for i in given:
+        axis = len([part for part in parts if part is not None])
+        if i is Ellipsis:
+            parts += [slice(None)] * left
+        elif _is_mask(i):
+            if i.shape != shape[axis : axis + i.ndim]:
+                raise IndexError(f"a mask of shape {i.shape} does not fit axis {axis} on of shape {shape}")
             places = nonzero(i)
             parts += [places[:, n] for n in range(i.ndim)]
         else:
-            parts.append(int(i) if hasattr(i, "dtype") and i.ndim == 0 else i)
-    named = len([i for i in parts if i is not None and i is not Ellipsis])
-    if named > ndim:
-        raise IndexError(f"too many indices: the array has {ndim} axes, {named} were indexed")
-    dots = next((n for n, i in enumerate(parts) if i is Ellipsis), len(parts))
-    return [*parts[:dots], *[slice(None)] * (ndim - named), *parts[dots + 1 :]]
+            parts.append(_part(i))
+    return parts
+
+
+def _part(i):
+    if _is_array(i) and i.dtype.kind not in "iu":
+        raise IndexError(f"an index holds integers or bools, not {i.dtype}")
+    return int(i) if hasattr(i, "dtype") and i.ndim == 0 else i
 
 
 def _picked(x, index):
@@ -218,7 +239,7 @@ def _picked(x, index):
     `spot` is how many other axes come before those of the arrays in the result: as many as before the first
     array, or none if something stands between arrays. As in NumPy, a number beside an array counts as one.
     """
-    parts = _parts(index, x.ndim)
+    parts = _parts(index, x.shape)
     fancy = [n for n, i in enumerate(parts) if _is_array(i) or isinstance(i, int)]
     view = x[tuple(slice(None) if _is_array(i) else i for i in parts)]
     stays = [i for i in parts if not isinstance(i, int)]  # one per axis of the view

@@ -29,7 +29,7 @@ def max_pool2d(x, size, stride, padding, dilation, out):  # -> y, indices into t
 
 def max_pool2d_grad(g, indices, shape):  # (N, C, OH, OW) -> (N, C, H, W)
     N, C, H, W = shape
-    flat = indices.reshape(N * C, -1) + np.arange(N * C)[:, None] * (H * W)
+    flat = indices + np.arange(N * C).reshape(N, C, 1, 1) * (H * W)
     gx = np.bincount(flat.ravel(), g.ravel(), N * C * H * W)
     return gx.astype(g.dtype).reshape(shape)
 

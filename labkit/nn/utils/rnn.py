@@ -49,7 +49,8 @@ def pack_padded_sequence(
     batch_sizes = tensor(np.bincount(steps))
     if enforce_sorted:
         return PackedSequence(data, batch_sizes)
-    return PackedSequence(data, batch_sizes, tensor(order), tensor(np.argsort(order)))
+    places = (tensor(i, device=input.device) for i in (order, np.argsort(order)))
+    return PackedSequence(data, batch_sizes, *places)
 
 
 def pad_packed_sequence(
@@ -69,10 +70,10 @@ def pad_packed_sequence(
     where = np.full((longest, len(lengths)), -1)  # for each step and sequence, its row in data
     where[steps, rows] = np.arange(len(steps))
     if sequence.unsorted_indices is not None:
-        unsorted = sequence.unsorted_indices.numpy()
+        unsorted = sequence.unsorted_indices.numpy(force=True)
         where, lengths = where[:, unsorted], [lengths[i] for i in unsorted]
     padded = sequence.data[tensor(where)]
-    missing = tensor(where < 0).reshape(*where.shape, *[1] * (sequence.data.ndim - 1))
+    missing = tensor(where < 0, device=padded.device).reshape(*where.shape, *[1] * (padded.ndim - 2))
     padded = padded.masked_fill(missing, padding_value)
     return padded.transpose(0, 1) if batch_first else padded, tensor(lengths)
 
@@ -89,7 +90,7 @@ def pad_sequence(
     longest = max(s.shape[0] for s in sequences)
     rows = []
     for s in sequences:
-        rest = labkit.full((longest - s.shape[0], *s.shape[1:]), padding_value, dtype=s.dtype)
+        rest = s.new_full((longest - s.shape[0], *s.shape[1:]), padding_value)
         rows.append(labkit.cat([s, rest] if padding_side == "right" else [rest, s]))
     return labkit.stack(rows, 0 if batch_first else 1)
 

@@ -8,7 +8,7 @@ import torch
 import labkit
 from labkit import NotSupported, Tensor
 
-MOST = 40  # elements of all inputs together: the simulator starts a thread for each
+MOST = 20  # elements of all inputs together: the simulator starts a thread for each
 DRAWN = {"nn.functional.dropout"}  # the CPU's table fixes its generator; the device has another
 REFUSED = {"masked_select", "norm/nuc"}  # a single bool as index; singular values
 

@@ -126,6 +126,31 @@ def test_an_index_array_outside_is_refused():
     same_as_cpu(lambda x, i: x[i], make(0, 4, 2), np.array([-1, 0, -4]))
 
 
+@pytest.mark.parametrize(
+    "index, words",
+    [
+        ([True, False], "a mask of shape"),
+        ([[True] * 5] * 4, "a mask of shape"),
+        ([[[True]]], "too many indices"),
+        ([0.5, 1.0], "integers or bools"),
+        (0.5, "whole numbers or bools"),
+    ],
+)
+def test_an_index_that_does_not_fit_is_refused(index, words):
+    x = on_device(make(0, 4, 2))
+    with pytest.raises((IndexError, TypeError), match=words):
+        x[index if isinstance(index, float) else on_device(index)]
+    with pytest.raises(labkit.NotSupported, match="single bool"):
+        x[on_device(True)]
+
+
+def test_dots_and_masks_and_new_axes():
+    mask = np.arange(6).reshape(2, 3) % 2 == 0
+    same_as_cpu(lambda x, m: x[..., m] * 2, make(0, 4, 2, 3), mask)
+    same_as_cpu(lambda x, m: x[m, None, ..., 1] * 2, make(0, 2, 3, 4, 2), mask)
+    same_as_cpu(lambda x, i: x[None, i, ..., i] * 2, make(0, 2, 3, 2), np.array([1, 0]))
+
+
 def test_devices_do_not_mix():
     x, y = on_device([1.0, 2.0]), labkit.ones(2)
     with pytest.raises(RuntimeError, match=r"add\(\) got tensors on cpu and cuda"):
@@ -189,6 +214,26 @@ def test_a_module_moves_with_its_state():
     assert host.weight.tolist() == model.weight.tolist() == clone.weight.tolist()
 
 
+def test_packed_sequences_stay_on_the_device():
+    from labkit.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+    def run(x):
+        labkit.manual_seed(0)
+        layer = nn.GRU(4, 3, bidirectional=True).to(x.device)
+        packed = pack_padded_sequence(x, [2, 3], enforce_sorted=False)
+        return pad_packed_sequence(layer(packed)[0])[0]
+
+    same_as_cpu(run, make(0, 3, 2, 4))
+
+
+def test_drawing_stays_on_the_device():
+    weights = on_device([[0.0, 1.0, 0.0], [0.0, 0.0, 2.0]])
+    drawn = labkit.multinomial(weights, 1)
+    assert drawn.device == "cuda" and drawn.tolist() == [[1], [2]]
+    assert labkit.bernoulli(weights.clamp(max=1)).tolist() == [[0, 1, 0], [0, 0, 1]]
+    assert sorted(labkit.randperm(4, device="cuda").tolist()) == [0, 1, 2, 3]
+
+
 def test_memory_is_counted_and_reused():
     cuda.empty_cache()
     before, reserved = cuda.memory_allocated(), cuda.memory_reserved()
@@ -213,6 +258,29 @@ def test_a_stream_runs_in_order():
     s.synchronize()
     cuda.synchronize()
     np.testing.assert_allclose(y.cpu().numpy(), np.exp([2.0, 4.0]), rtol=1e-6)
+
+
+@pytest.mark.skipif(not cuda.SIMULATED, reason="about the simulator")
+@pytest.mark.parametrize("late", [False, True])
+def test_a_thread_that_fails_ends_the_launch(late):
+    from labkit.kernels.cuda import launch
+
+    numba_cuda = launch.cuda
+
+    def fails(x, late):
+        t = numba_cuda.threadIdx.x
+        if late:
+            numba_cuda.syncthreads()
+        if t == 3:
+            x[99] = 1
+        numba_cuda.syncthreads()
+        x[t] = t
+
+    x = labkit.zeros(8, device="cuda")
+    with pytest.raises(IndexError, match=r"tid=\[3, 0, 0\].*index 99"):
+        numba_cuda.jit(fails)[1, 8](x.data.argument(), late)
+    assert x.tolist() == [0] * 8
+    assert (x + 1).tolist() == [1] * 8  # the next launch is not disturbed
 
 
 def test_dropout_is_a_function_of_the_seed():
