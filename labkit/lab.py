@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 import sys
+import webbrowser
 from pathlib import Path
 
 from labkit import paths
@@ -54,6 +55,16 @@ def environment(token: str, root: Path | None = None) -> dict[str, str]:
     return {**os.environ, "JUPYTER_TOKEN": token, "LABKIT_ROOT": str(root or paths.root())}
 
 
+def already_running(root: Path) -> str | None:
+    """The address of a JupyterLab that `make lab` started for this course before and that still runs."""
+    from labkit.book.update import has_panel, servers
+
+    for url, token, top in servers():
+        if top.resolve() == root.resolve() and has_panel(url, token):
+            return f"{url}lab?token={token}"
+    return None
+
+
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="labkit lab", description=__doc__)
     parser.add_argument("--port", type=int, help="serve here and nowhere else")
@@ -64,6 +75,12 @@ def main(argv: list[str]) -> int:
             f"Port {options.port} is taken. Choose another: make lab PORT={options.port + 1}", file=sys.stderr
         )
         return 2
+    address = None if options.port else already_running(paths.root())
+    if address:
+        print(f"JupyterLab is running already: {address}\nFor a second one: make lab PORT=8899", flush=True)
+        if not options.no_browser:
+            webbrowser.open(address)
+        return 0
     from labkit.book.driver import install_merge_driver
     from labkit.kernels import warm
 

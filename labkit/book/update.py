@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -158,18 +158,29 @@ def refuse_if_open(root: Path, files: Iterable[Path]) -> None:
 
 def open_notebooks() -> set[Path]:
     """The notebooks that a Jupyter server of this user has open: with a kernel, or in a window of ours."""
-    from jupyter_core.paths import jupyter_runtime_dir
-
     found: set[Path] = set()
-    for info in sorted(Path(jupyter_runtime_dir()).glob("*server-*.json")):
+    for url, token, top in servers():
         try:
-            server = json.loads(info.read_text(encoding="utf-8"))
-            top = Path(server.get("root_dir") or server["notebook_dir"])
-            url, token = server["url"], server.get("token", "")
             found |= {(top / name).resolve() for name in [*_sessions(url, token), *_windows(url, token)]}
         except (OSError, ValueError, KeyError, TypeError):
             continue  # a server that is gone leaves its file behind
     return found
+
+
+def servers() -> Iterator[tuple[str, str, Path]]:
+    """(address, token, folder) of the Jupyter servers of this user; some of them may be gone."""
+    from jupyter_core.paths import jupyter_runtime_dir
+
+    for info in sorted(Path(jupyter_runtime_dir()).glob("*server-*.json")):
+        try:
+            server = json.loads(info.read_text(encoding="utf-8"))
+            yield (
+                server["url"],
+                server.get("token", ""),
+                Path(server.get("root_dir") or server["notebook_dir"]),
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # not a file of Jupyter's, or half written
 
 
 def _sessions(url: str, token: str) -> list[str]:
@@ -183,6 +194,14 @@ def _windows(url: str, token: str) -> list[str]:
         return list(_ask(f"{url}labkit/api/open", token)["paths"])
     except urllib.error.HTTPError:  # a server without the panel
         return []
+
+
+def has_panel(url: str, token: str) -> bool:
+    """Whether a server answers, and was started by `make lab`."""
+    try:
+        return "paths" in _ask(f"{url}labkit/api/open", token)
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def _ask(address: str, token: str) -> Any:

@@ -68,13 +68,13 @@ class Verdict:
         return "\n".join([f"{self.title}: {self.headline}", *(f"  {line}" for line in self.lines)])
 
     def html(self) -> str:
-        """A short box that reads in light and dark themes: the text has the page's own color.
+        """A short box that reads in light and dark themes, in print and without styles.
 
-        Only the word is white on a color, which is the same in every theme; without styles it is still bold.
+        Every word has the page's own color; only lines are drawn in one of ours.
         """
         color = _COLORS.get(self.status, _WRONG)
         word, _, name = self.title.partition("  ")
-        badge = f"background:{color};color:#fff;padding:1px 7px;border-radius:3px"
+        badge = f"border:2px solid {color};padding:0 6px;border-radius:4px"
         body = "".join(f"<div>{inline(line)}</div>" for line in self.lines)
         return (
             f'<div role="status" style="border-left:4px solid {color};padding:6px 12px;margin:4px 0;'

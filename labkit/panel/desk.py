@@ -150,7 +150,7 @@ class Desk:
             name = home.relative_to(self.root).as_posix()
             notes.append(f"This is a copy of {name}. `make check` grades the one with that name.")
         if _changed_since(place, modified):
-            notes.append("The file changed on disk meanwhile; File > Reload Notebook from Disk shows how.")
+            notes.append("The file changed on disk meanwhile: File > Reload Notebook from Disk shows it.")
         return Opened(place, lesson, nb, " ".join(notes) or None)
 
     def opened(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from labkit import __version__
+from labkit import __version__, lab
 from labkit.book.notebook import labkit_of, read
 from labkit.book.update import UpdateError, refuse_if_open
 from labkit.panel import LABEXTENSIONS
@@ -67,6 +67,19 @@ def test_the_layout_is_kept_with_the_course(live):
     body = {"data": {}, "metadata": {"id": "test"}}
     assert live.send(live.request("lab/api/workspaces/test", body, method="PUT"))[0] == 204
     assert list((live.root / "progress" / "workspaces").glob("test*"))
+
+
+def test_a_second_make_lab_finds_the_first(live, monkeypatch, tmp_path, capsys):
+    """Two servers on one course would save over each other's notebooks."""
+    opened: list[str] = []
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(live.runtime))
+    monkeypatch.setenv("LABKIT_ROOT", str(live.root))
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    assert lab.main([]) == 0
+    assert f"running already: {live.url}lab?token={TOKEN}" in capsys.readouterr().out
+    assert opened == [f"{live.url}lab?token={TOKEN}"]
+    assert lab.main(["--no-browser"]) == 0 and len(opened) == 1
+    assert lab.already_running(tmp_path) is None, "another course is another server"
 
 
 # the state of the course

@@ -48,7 +48,7 @@ export async function goTo(panel, ex) {
   if (index < 0) return false;
   panel.content.activeCellIndex = index;
   panel.content.mode = "command";
-  await panel.content.scrollToItem(index, "center");
+  await panel.content.scrollToItem(index, "center").catch(() => {}); // somebody else scrolls: let them
   panel.content.activate();
   return true;
 }

@@ -2,7 +2,7 @@
 
 import { STATES, element, meter, passedOf, prose, tiles } from "./dom.js";
 
-const HELP = "It grades what you see, saved or not, from a fresh start. It does not need the kernel.";
+const HELP = "Grades what you see, saved or not, from a fresh start. Needs no kernel.";
 const DOUBLE_CLICK = 600; // milliseconds: the second click of two is not meant to stop what the first began
 
 /** `does` has one function per button: check, stop, hint, reset, next, select(ex), open(ex), lesson(path), start. */
@@ -28,24 +28,15 @@ export class PanelView {
     this.next = this.#button("labkit-panel-next", "Next exercise", does.next);
     this.selected = element("p", { class: "labkit-panel-selected" });
     this.weeks = element("section", { class: "labkit-panel-weeks", "aria-label": "The course" });
-    this.actions = element("div", { class: "labkit-panel-buttons" }, this.hint, this.reset);
     this.node.append(
       this.head,
       this.note,
       element(
         "section",
         { class: "labkit-panel-notebook", "aria-label": "This notebook" },
-        ...[
-          this.title,
-          this.check,
-          this.help,
-          this.progress,
-          this.status,
-          this.list,
-          this.selected,
-          this.actions,
-        ],
-        element("div", { class: "labkit-panel-buttons" }, this.next),
+        ...[this.title, this.check, this.help, this.progress, this.status, this.selected],
+        element("div", { class: "labkit-panel-buttons" }, this.hint, this.reset, this.next),
+        this.list,
       ),
       this.weeks,
     );
@@ -117,7 +108,8 @@ export class PanelView {
   drawNotebook(title, exercises) {
     this.title.textContent = title ?? "No lesson is open";
     const here = title !== null;
-    for (const node of [this.check, this.help, this.list, this.selected, this.actions]) node.hidden = !here;
+    const needed = [this.check, this.help, this.list, this.selected, this.hint, this.reset];
+    for (const node of needed) node.hidden = !here;
     const names = exercises.map(({ ex }) => ex);
     if (names.join() !== [...this.rows.keys()].join()) {
       this.rows = new Map(exercises.map((exercise) => [exercise.ex, this.#row(exercise)]));
@@ -148,6 +140,7 @@ export class PanelView {
     const row = this.rows.get(ex);
     if (!row) return;
     row.dataset.state = state;
+    const arrived = selected && !row.hasAttribute("data-selected");
     row.toggleAttribute("data-selected", selected);
     row.toggleAttribute("data-stale", stale);
     const name = row.querySelector(".labkit-exercise-name");
@@ -168,6 +161,7 @@ export class PanelView {
       if (more) parts.push(element("p", {}, ...prose(more)));
     }
     said.replaceChildren(...parts);
+    if (arrived) row.scrollIntoView({ block: "nearest" });
     if (selected) {
       const title = row.querySelector(".labkit-exercise-title").textContent;
       this.selected.replaceChildren(
