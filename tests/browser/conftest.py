@@ -24,7 +24,12 @@ MISSING = (
 )
 PATIENCE = 60_000  # milliseconds for any one thing to happen; only a hanging test waits so long
 # What JupyterLab itself writes to the console as an error while all is well: (words, why).
-NOISE: tuple[tuple[str, str], ...] = ()
+NOISE = (
+    (
+        "Comm not found for comm id",
+        "two tabs share a kernel, and each hears the answers to the other's widgets",
+    ),
+)
 
 
 def find_chromium() -> str | None:

@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 REPOSITORY = Path(__file__).parents[2]
 STARTS_WITHIN = 180  # seconds; compiling the kernels from cold is most of it
+ENDS_WITHIN = 20
 
 
 class LabServer:
@@ -105,7 +106,13 @@ class LabServer:
         """End the server and its kernels, as closing its terminal does."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGTERM)
-            self.process.wait(30)
+            try:
+                self.process.wait(ENDS_WITHIN)
+            except (
+                subprocess.TimeoutExpired
+            ):  # a request was under way: Jupyter's thread for it waits for ever
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
         self.process.stdout.close()
         self.log.close()
 

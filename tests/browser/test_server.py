@@ -19,3 +19,9 @@ def test_without_the_token_nothing_is_served(lab, context):
         reply = page.request.get(lab.url(path, token=False), max_redirects=0)
         assert reply.status in (302, 403), path
         assert "week00" not in reply.text() or reply.status == 302, path
+
+
+def test_a_second_start_finds_the_first(lab):
+    done = lab.labkit("lab", "--no-browser")
+    assert done.returncode == 0, done.stderr
+    assert f"JupyterLab is running already: http://127.0.0.1:{lab.port}/lab?token={lab.token}" in done.stdout
