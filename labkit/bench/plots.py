@@ -21,7 +21,10 @@ def steps(results: dict[int, dict[str, Comparison]], engines: list[str], path: P
             axis.bar_label(bars, [f"{h:.2f}" for h in heights], fontsize=7)
         axis.axhline(1, color="black", linewidth=0.8, linestyle="--")
         axis.set_xticks([x + 0.4 - width / 2 for x in range(len(comparisons))], list(comparisons))
-        axis.set_yscale("log")
+        if max(axis.get_ylim()) > 4:  # engines ten times slower: only then is a scale without a zero worth it
+            axis.set_yscale("log")
+            axis.yaxis.set_major_formatter("{x:g}")
+            axis.yaxis.set_minor_formatter("")
         axis.set_title(f"{threads} thread{'s'[: threads > 1]}")
     axes[0][0].set_ylabel("time of a step, torch = 1")
     axes[0][0].legend(fontsize=8)
