@@ -21,13 +21,12 @@ KERNELS: dict[str, frozenset[str]] = {
     """),
     "shape": _names("""
         reshape permute broadcast_to flip roll concatenate diagonal diagonal_grad tril triu room offset
-        as_strided
+        as_strided add_strided_
     """),
     "index": _names("""
-        getitem getitem_grad setitem_ add_at_ take take_grad gather scatter scatter_add nonzero repeat_places
-        add_strided_
+        getitem getitem_grad setitem_ add_at_ take take_grad gather scatter scatter_add argsort nonzero
+        repeat_places
     """),
-    "sort": _names("argsort"),
     "reduce": _names("""
         sum prod prod_others amax amin all any argmax argmin cumsum cumprod cumprod_grad logsumexp softmax
         softmax_grad log_softmax log_softmax_grad

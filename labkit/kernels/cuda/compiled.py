@@ -4,7 +4,7 @@ Each kernel goes to PTX, NVIDIA's portable assembly, and from there to machine c
 generations of GPUs. The assembler reports what a thread needs: registers, and local memory if they did not
 suffice ("spills"), which is slow; and the shared memory of a block. It needs the compiler libraries, which
 `pip install 'labkit[gpu]'` brings. With `--stepper`, every kernel is also stepped, and so are copies of them
-with planted bugs (`proof.py`): that takes half a minute more.
+with planted bugs (`labkit/kernels/proof.py`): that takes half a minute more.
 """
 
 import importlib
@@ -118,7 +118,7 @@ def _needs(log: str) -> Needs:
 
 def stepped() -> dict[str, list[int]]:
     """kernel -> [launches, with errors, bugs planted, bugs found], from a process with the simulator"""
-    command = [sys.executable, "-m", "labkit.kernels.cuda.proof"]
+    command = [sys.executable, "-m", "labkit.kernels.proof"]
     environment = {**os.environ, "LABKIT_CUDA": "simulator"}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)

@@ -15,7 +15,6 @@ from labkit.kernels.cuda.elementwise import add, floor_divide, lt, mul, remainde
 from labkit.kernels.cuda.embedding import index_outside
 from labkit.kernels.cuda.launch import THREADS, blocks_for, cuda, function_of_thread, kernel
 from labkit.kernels.cuda.memory import (
-    arange,
     asarray,
     cast,
     copy,
@@ -27,6 +26,7 @@ from labkit.kernels.cuda.memory import (
     zeros,
 )
 from labkit.kernels.cuda.reduce import cumsum
+from labkit.kernels.cuda.sort import argsort as argsort
 
 # ---- kernels ----
 
@@ -344,11 +344,3 @@ def repeat_places(repeats):  # 0 repeats[0] times, 1 repeats[1] times, ...
     out = empty((int(ends[-1]) if repeats.size else 0,), np.int64)
     _owner(blocks_for(out.size), THREADS, ends, out)
     return out
-
-
-def add_strided_(memory, g, strides, offset):  # memory[offset + i strides[0] + j strides[1]] += g[i, j]
-    places = full(g.shape, offset, np.int64)
-    for axis, (n, stride) in enumerate(zip(g.shape, strides, strict=True)):
-        places = add(places, arange(0, n * stride, stride).reshape((n,) + (1,) * (g.ndim - axis - 1)))
-    added = scatter_add(memory, places.reshape(g.size), g.reshape(g.size), 0)
-    copy_(memory, added)

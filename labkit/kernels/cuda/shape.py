@@ -2,8 +2,10 @@
 
 import numpy as np
 
+from labkit.kernels.cuda.elementwise import add
+from labkit.kernels.cuda.index import scatter_add
 from labkit.kernels.cuda.launch import THREADS, blocks_for, cuda, kernel
-from labkit.kernels.cuda.memory import Array, copy, copy_, empty, place, zeros
+from labkit.kernels.cuda.memory import Array, arange, copy, copy_, empty, full, place, zeros
 
 
 @kernel("i F4 F4")
@@ -122,3 +124,11 @@ def offset(x):  # how many of them lie before x's first
 
 def as_strided(x, shape, strides, offset):  # strides and offset count elements
     return _memory(x).view(shape, [s * x.itemsize for s in strides], offset * x.itemsize)
+
+
+def add_strided_(memory, g, strides, offset):  # memory[offset + i strides[0] + j strides[1]] += g[i, j]
+    places = full(g.shape, offset, np.int64)
+    for axis, (n, stride) in enumerate(zip(g.shape, strides, strict=True)):
+        places = add(places, arange(0, n * stride, stride).reshape((n,) + (1,) * (g.ndim - axis - 1)))
+    added = scatter_add(memory, places.reshape(g.size), g.reshape(g.size), 0)
+    copy_(memory, added)

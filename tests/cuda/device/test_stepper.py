@@ -10,7 +10,8 @@ import test_training
 from compare import same_as_cpu
 
 from labkit import cuda, simt
-from labkit.kernels.cuda import compiled, launch, proof
+from labkit.kernels import proof
+from labkit.kernels.cuda import compiled, launch
 from labkit.kernels.cuda.planted import BUGS
 
 pytestmark = pytest.mark.skipif(not cuda.SIMULATED, reason="the stepper reads arrays of the simulator")
