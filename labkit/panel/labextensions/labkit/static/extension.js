@@ -1,6 +1,6 @@
 // The plugin: brings together JupyterLab, the server and the two views (panel, start page).
 
-import { answersOf, contentOf, exerciseAt, exercisesOf, goTo, putBack } from "./notebook.js";
+import { answersOf, contentOf, exerciseAt, exercisesOf, goTo, putBack, withoutOutputs } from "./notebook.js";
 import { PanelView } from "./panel.js";
 import { Server } from "./server.js";
 import { startPage } from "./start.js";
@@ -79,16 +79,18 @@ class Lab {
   }
 
   #addCommands(palette) {
+    const always = () => true;
+    const inLesson = () => this.#lesson() !== null;
     const commands = {
-      "labkit:start": ["Open the Start Page", () => this.start()],
-      "labkit:panel": ["Show the labkit Panel", () => this.shell.activateById(this.widget.id)],
-      "labkit:check": ["Check This Notebook", () => this.check()],
-      "labkit:hint": ["Give a Hint", () => this.hint()],
-      "labkit:reset": ["Reset the Exercise", () => this.reset()],
-      "labkit:next": ["Go to the Next Exercise", () => this.next()],
+      "labkit:start": ["Open the Start Page", always, () => this.start()],
+      "labkit:panel": ["Show the labkit Panel", always, () => this.shell.activateById(this.widget.id)],
+      "labkit:check": ["Check This Notebook", inLesson, () => this.check()],
+      "labkit:hint": ["Give a Hint", inLesson, () => this.hint()],
+      "labkit:reset": ["Reset the Exercise", inLesson, () => this.reset()],
+      "labkit:next": ["Go to the Next Exercise", always, () => this.next()],
     };
-    for (const [id, [label, execute]] of Object.entries(commands)) {
-      this.app.commands.addCommand(id, { label, caption: label, execute });
+    for (const [id, [label, isEnabled, execute]] of Object.entries(commands)) {
+      this.app.commands.addCommand(id, { label, caption: label, isEnabled, execute });
       palette?.addItem({ command: id, category: "labkit" });
     }
   }
@@ -149,8 +151,13 @@ class Lab {
   draw() {
     if (!this.state) return;
     const panel = this.#lesson();
-    this.view.drawCourse(this.state, panel ? this.#path(panel) : null);
-    if (this.page && !this.page.isDisposed) this.#drawStart();
+    const path = panel ? this.#path(panel) : null;
+    const now = JSON.stringify([this.state, path]);
+    if (now !== this.drawn) {
+      this.drawn = now; // what did not change stays as it is, with its focus and its place
+      this.view.drawCourse(this.state, path);
+      if (this.page && !this.page.isDisposed) this.#drawStart();
+    }
     this.drawNotebook();
   }
 
@@ -201,7 +208,8 @@ class Lab {
     try {
       const tell = (line) => this.#hear(panel, line);
       const modified = panel.context.contentsModel?.last_modified;
-      await this.server.check(this.#path(panel), contentOf(panel), modified, tell, abort.signal);
+      const content = withoutOutputs(contentOf(panel));
+      await this.server.check(this.#path(panel), content, modified, tell, abort.signal);
     } catch (error) {
       this.#say(panel, abort.signal.aborted ? "Stopped. Nothing was recorded." : error.message);
     }
@@ -262,7 +270,7 @@ class Lab {
       const { backup, cells } = await this.server.reset(this.#path(panel), contentOf(panel), ex);
       putBack(panel, ex, cells);
       delete this.#result(panel).verdicts[ex];
-      await goTo(panel, ex);
+      await this.#goTo(panel, ex);
       this.#say(
         panel,
         `${ex} is back at its start, not saved yet. As it was: \`${backup}\`. Undo works too.`,
@@ -289,7 +297,7 @@ class Lab {
   async select(ex) {
     const panel = this.#lesson();
     if (!panel) return;
-    await goTo(panel, ex);
+    await this.#goTo(panel, ex);
     this.#result(panel).selected = ex;
     this.drawNotebook();
   }
@@ -301,7 +309,13 @@ class Lab {
       const lessons = this.state.weeks.flatMap((week) => week.lessons);
       panel = await this.lesson(lessons.find(({ exercises }) => exercises.some((one) => one.ex === ex)).path);
     }
-    if (panel) await goTo(panel, ex);
+    if (panel) await this.#goTo(panel, ex);
+  }
+
+  /** The notebook may be behind the start page or another notebook. */
+  async #goTo(panel, ex) {
+    this.shell.activateById(panel.id);
+    await goTo(panel, ex);
   }
 
   /** Open a lesson, ready to be worked in. */
@@ -333,7 +347,11 @@ class Lab {
   }
 
   #drawStart() {
-    if (this.state) this.page.content.node.replaceChildren(startPage(this.state, this.does));
+    if (!this.state) return;
+    const { node } = this.page.content;
+    const place = node.firstElementChild?.scrollTop ?? 0;
+    node.replaceChildren(startPage(this.state, this.does));
+    node.firstElementChild.scrollTop = place;
   }
 
   // small questions

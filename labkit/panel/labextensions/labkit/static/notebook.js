@@ -16,11 +16,15 @@ export function exercisesOf(panel) {
   return [...new Set(found.map((meta) => meta.ex))];
 }
 
-/** The notebook as JSON without outputs: what is to be graded, saved or not. */
+/** The notebook as JSON, saved or not: all of it. */
 export function contentOf(panel) {
-  const content = panel.content.model.toJSON();
-  for (const cell of content.cells) if (cell.outputs) cell.outputs = [];
-  return content;
+  return panel.content.model.toJSON();
+}
+
+/** What is to be graded: outputs do not matter, and pictures among them are large. */
+export function withoutOutputs(content) {
+  const cells = content.cells.map((cell) => (cell.outputs ? { ...cell, outputs: [] } : cell));
+  return { ...content, cells };
 }
 
 /** The text of each answer by exercise, to see later whether it changed. */
