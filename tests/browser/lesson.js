@@ -48,6 +48,17 @@ window.lessons = {
     return this.run.ended;
   },
 
+  /** Scroll a cell into view. Cells are drawn as they come near and move the others, so it may take several goes. */
+  async reveal(node) {
+    const frame = () => new Promise(requestAnimationFrame);
+    const place = () => node.getBoundingClientRect().top;
+    for (let still = 0, last = NaN; still < 3; last = place()) {
+      node.scrollIntoView({ block: "nearest" });
+      await frame();
+      still = Math.abs(place() - last) < 1 ? still + 1 : 0;
+    }
+  },
+
   /** The notebook as it would be saved now. */
   notebook(path) {
     return this.panel(path).content.model.toJSON();

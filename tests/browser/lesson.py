@@ -99,7 +99,7 @@ class Lesson:
         ids = [own_id(cell) for cell in self.cells()]
         panel = self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
         found = panel.locator(f'.jp-Cell[data-windowed-list-index="{ids.index(id)}"]')
-        found.scroll_into_view_if_needed()
+        found.evaluate("node => lessons.reveal(node)")
         return found
 
     def words(self, id: str) -> str:

@@ -28,5 +28,4 @@ def test_run_all_stops_kindly_at_the_first_exercise(open_lesson, picture, path):
     assert [e["traceback"] for e in errors] == [[f"NOT STARTED  {verdict['ex']}. Read the box above."]]
 
     assert lesson.words(check["id"]).startswith(f"NOT STARTED {verdict['ex']}")
-    lesson.box(check["id"])
     picture(lesson.page, f"lesson-{Path(path).parent.name}")

@@ -1,5 +1,7 @@
 """The labkit panel and the start page: every button, on notebooks in every state."""
 
+import shutil
+
 import pytest
 
 from .lesson import THEMES, Lesson, assert_readable
@@ -177,15 +179,30 @@ def test_next_goes_to_what_is_not_passed(lesson, panel):
 # notebooks that are not what they were
 
 
-def test_a_renamed_notebook_is_recognized(lab, open_lesson):
-    renamed = "weeks/week00_start/mine.ipynb"
-    (lab.root / START).rename(lab.root / renamed)
-    lesson = open_lesson(renamed)
+def test_a_renamed_notebook_is_recognized(lesson, panel, lab):
+    answer_two(lesson)
+    lesson.menu("File", "Rename Notebook…")
+    dialog = lesson.page.get_by_role("dialog")
+    dialog.locator("input").fill("mine.ipynb")
+    dialog.locator(".jp-mod-accept").click()
+    dialog.wait_for(state="hidden")
+    lesson.path = "weeks/week00_start/mine.ipynb"
+    lesson.wait_until_ready()
+    panel.check()
+    panel.row("w00.answer", "passed").wait_for()
+    panel.row("w00.row_means", "tried").wait_for()
+    panel.status.get_by_text(START).wait_for()  # what `make check` would grade
+
+
+def test_a_copy_is_recognized(lab, open_lesson):
+    copy = START.replace(".ipynb", "-Copy1.ipynb")
+    shutil.copy(lab.root / START, lab.root / copy)
+    lesson = open_lesson(copy)
     panel = Panel(lesson.page)
     lesson.type_over("w00-answer", STUB, "return 42")
     panel.check()
     panel.row("w00.answer", "passed").wait_for()
-    panel.status.get_by_text(START).wait_for()
+    panel.status.get_by_text("This is a copy").wait_for()
 
 
 def test_a_notebook_of_their_own_has_nothing_to_check(lab, context):
