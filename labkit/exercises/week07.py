@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from labkit.exercises.declare import Case, Implement, Item, Mistake, Predict, Rules
+from labkit.exercises.declare import Case, Fix, Implement, Item, Measure, Mistake, Predict, Rules, WriteTest
 from labkit.lazy import F, torch
 
 _ATTENTIONS = (
@@ -66,9 +66,9 @@ weights = Implement(
             lambda q, k: (q @ k.transpose(-1, -2) / math.sqrt(k.shape[-2])).softmax(-1),
         ),
         Mistake(
-            "multiplied by the root",
-            "The scores are multiplied by the square root of d; divide by it.",
-            lambda q, k: (_scores(q, k) * q.shape[-1]).softmax(-1),
+            "axis 1",
+            "Axis 1 is the axis of the keys only where there is no batch. Counted from the end it always is the last: dim=-1.",
+            lambda q, k: _scores(q, k).softmax(1),
         ),
         Mistake(
             "softmax over the queries",
@@ -86,9 +86,9 @@ weights = Implement(
             lambda q, k: _scores(k, q).softmax(-1),
         ),
         Mistake(
-            "no softmax",
-            "These are the scores. A softmax over each row makes them weights that sum to 1.",
-            _scores,
+            "k.T",
+            "`k.T` turns round all axes, the batch too. `k.mT` or `k.transpose(-1, -2)` exchanges the last two.",
+            lambda q, k: (q @ k.T / math.sqrt(q.shape[-1])).softmax(-1),
         ),
     ],
     hints=(
@@ -148,6 +148,11 @@ causal_mask = Implement(
             "past left out",
             "The columns of the past are missing: there are past + t keys.",
             lambda t, past: torch.ones(t, t, dtype=torch.bool).tril(),
+        ),
+        Mistake(
+            "transposed",
+            "Rows and columns have changed places: one row per query, one column per key.",
+            lambda t, past: _causal(t, past).T,
         ),
         Mistake(
             "numbers",
@@ -740,10 +745,10 @@ sinusoidal = Implement(
             lambda positions, width: _angles(positions, width).sin().repeat_interleave(2, -1),
         ),
         Mistake(
-            "one frequency",
-            "All pairs turn at the same speed: the exponent has to grow from pair to pair.",
+            "doubled twice",
+            "The exponent is 4i / width. `torch.arange(0, width, 2)` counts 2i already.",
             lambda positions, width: _woven(
-                _angles(positions, width, power=0.0).sin(), _angles(positions, width, power=0.0).cos()
+                _angles(positions, width, power=4.0).sin(), _angles(positions, width, power=4.0).cos()
             ),
         ),
     ],
@@ -779,6 +784,13 @@ def _turned_in_two_steps(x, positions):
     angles = _angles(positions, x.shape[-1])
     even = x[..., ::2] * angles.cos() - x[..., 1::2] * angles.sin()
     return _woven(even, even * angles.sin() + x[..., 1::2] * angles.cos())
+
+
+def _turned_in_place(x, positions):
+    angles = _angles(positions, x.shape[-1])
+    x[..., ::2] = x[..., ::2] * angles.cos() - x[..., 1::2] * angles.sin()
+    x[..., 1::2] = x[..., ::2] * angles.sin() + x[..., 1::2] * angles.cos()
+    return x
 
 
 def _turn(shape, positions, make="normal"):
@@ -821,14 +833,14 @@ rotary = Implement(
             _turned_in_two_steps,
         ),
         Mistake(
-            "one speed",
-            "All pairs turn by the same angle; pair i turns by position / 10000 ** (2i / D).",
-            lambda x, positions: _turned(x, _angles(positions, x.shape[-1], power=0.0)),
+            "not woven",
+            "All first ones of the pairs, then all second ones. They have to go back to their places: stack and flatten, as before.",
+            lambda x, positions: torch.cat(_rotary(x, positions).unflatten(-1, (-1, 2)).unbind(-1), -1),
         ),
         Mistake(
-            "slowed by half",
-            "The exponent is i / D; it is 2i / D, with i counting the pairs.",
-            lambda x, positions: _turned(x, _angles(positions, x.shape[-1], power=1.0)),
+            "doubled twice",
+            "The exponent is 4i / D. `torch.arange(0, D, 2)` counts 2i already.",
+            lambda x, positions: _turned(x, _angles(positions, x.shape[-1], power=4.0)),
         ),
         Mistake(
             "positions ignored",
@@ -841,14 +853,9 @@ rotary = Implement(
             lambda x, positions: x + _sinusoidal(positions, x.shape[-1]),
         ),
         Mistake(
-            "mirrored",
-            "A sign is lost: the new first one is a cos minus b sin.",
-            lambda x, positions: _woven(
-                x[..., ::2] * _angles(positions, x.shape[-1]).cos()
-                + x[..., 1::2] * _angles(positions, x.shape[-1]).sin(),
-                x[..., ::2] * _angles(positions, x.shape[-1]).sin()
-                + x[..., 1::2] * _angles(positions, x.shape[-1]).cos(),
-            ),
+            "in place",
+            "x itself was overwritten, so the second of each pair was computed from the new first one. Make a new tensor.",
+            _turned_in_place,
         ),
     ],
     hints=(
@@ -933,3 +940,522 @@ cost = Predict(
     ),
     passed="Weights that nobody keeps are the idea of FlashAttention: it never writes the map to memory. Week 8 builds it.",
 )  # fmt: skip
+
+
+# 04 clinic
+
+
+def _normalized(x, mean=-1, variance=-1):
+    """x, its mean over some axes taken away, divided by the deviation over others."""
+    return (x - x.mean(mean, keepdim=True)) / torch.sqrt(x.var(variance, correction=0, keepdim=True) + 1e-5)
+
+
+def _attending_to(normal, **options):
+    """x + causal attention of `normal(x)`."""
+    options = options or {"is_causal": True}
+
+    def attend(x, weights):
+        q, k, v = normal(x) @ weights[:, None]
+        return x + F.scaled_dot_product_attention(q, k, v, **options)
+
+    return attend
+
+
+def _hidden_itself(x, weights):
+    q, k, v = _normalized(x, 1, 1) @ weights[:, None]
+    return x + F.scaled_dot_product_attention(q, k, v, _causal(x.shape[1], 0, -1))
+
+
+def _leak_case(shape, make="normal"):
+    return lambda draw: {"x": getattr(draw, make)(*shape), "weights": draw.normal(3, shape[-1], shape[-1])}
+
+
+leak = Fix(
+    id="w07.leak",
+    title="Better than possible",
+    minutes=12,
+    level=2,
+    needs=("w07.attention",),
+    dtype="float64",
+    cases=[
+        Case("2 sentences of 5", _leak_case((2, 5, 4))),
+        Case("3 sentences of 4", _leak_case((3, 4, 6))),
+        Case("one sentence", _leak_case((1, 7, 5))),
+        Case("not contiguous", _leak_case((2, 3, 8), "transposed")),
+        Case("one token", _leak_case((2, 1, 3)), extreme=True),
+    ],
+    oracle=lambda x, weights: _attending_to(lambda x: F.layer_norm(x, x.shape[-1:]))(x, weights),
+    grads=("x", "weights"),
+    broken=_attending_to(lambda x: _normalized(x, 1, 1)),
+    fault="normalized over time",
+    menu={
+        "normalized over time": "",
+        "mask off by one": "`is_causal=True` is torch's own triangle, and right. What else in this function mixes tokens?",
+        "input added": "x is added place by place: it brings no token to another place. What does?",
+    },
+    mistakes=[
+        Mistake(
+            "not normalized",
+            "The leak is closed, and the normalization is gone. It was to stay, over the features of each token.",
+            _attending_to(lambda x: x),
+        ),
+        Mistake(
+            "only the mean",
+            "The mean is each token's own now; the variance is still taken over time, and leaks.",
+            _attending_to(lambda x: _normalized(x, -1, 1)),
+        ),
+        Mistake(
+            "only the variance",
+            "The variance is each token's own now; the mean is still taken over time, and leaks.",
+            _attending_to(lambda x: _normalized(x, 1, -1)),
+        ),
+        Mistake(
+            "over both axes",
+            "Mean and variance are taken over time and features together: the future is still in them.",
+            _attending_to(lambda x: _normalized(x, (1, 2), (1, 2))),
+        ),
+        Mistake(
+            "over the batch",
+            "Mean and variance are taken over the batch: now sentences see each other. The features are axis -1.",
+            _attending_to(lambda x: _normalized(x, 0, 0)),
+        ),
+        Mistake(
+            "1e-5 outside the root",
+            "The axis is right, the 1e-5 has moved out of the square root: a small difference in every number. Keep the formula.",
+            _attending_to(
+                lambda x: (
+                    (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True).sqrt() + 1e-5)
+                )
+            ),
+        ),
+        Mistake(
+            "another deviation",
+            "The axis is right, the formula has changed: `std` divides by D - 1. Keep var(correction=0) and the 1e-5 inside the root.",
+            _attending_to(
+                lambda x: (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-5),
+            ),
+        ),
+        Mistake(
+            "mask moved",
+            "The mask was moved by one, and hides the token itself. It was right; the leak is still open.",
+            _hidden_itself,
+        ),
+    ],
+    hints=(
+        "Cover the last line: is there any other line in which one token's numbers depend on another token?",
+        "x has axes (B, T, D). A mean over axis 1 is a mean over all tokens, the future ones too.",
+        'fault = "normalized over time"; use -1 instead of 1 in the mean and in the variance',
+    ),
+    passed="Normalizing each token over its features is layer norm. A batch norm over time would have leaked as well.",
+    lint={
+        "delegation": "F.layer_norm is a fair way to mend it",
+        "equal axes": "the three matrices map a width to the same width; their values tell them apart",
+        "distinct": "the same: the matrices are square",
+    },
+)
+
+
+def _padded_layer(x, heads):
+    torch.manual_seed(0)
+    layer = torch.nn.MultiheadAttention(x.shape[-1], heads, batch_first=True, dtype=x.dtype)
+    torch.nn.init.normal_(layer.in_proj_bias)
+    torch.nn.init.normal_(layer.out_proj.bias)
+    return layer
+
+
+def _inside(x, lengths):
+    return torch.arange(x.shape[1]) < lengths[:, None]
+
+
+def _use_encode(answer, x, lengths, heads):
+    """What comes out at the tokens that are real."""
+    return answer(_padded_layer(x, heads), x, lengths)[_inside(x, lengths)]
+
+
+def _encode(mask, change=lambda x, real: x):
+    """Self-attention of `change(x, real)` with `mask(real)` as key_padding_mask."""
+
+    def encode(layer, x, lengths):
+        real = _inside(x, lengths)
+        x = change(x, real)
+        return layer(x, x, x, key_padding_mask=mask(real), need_weights=False)[0]
+
+    return encode
+
+
+def _encode_one_more(layer, x, lengths):
+    return _encode(lambda real: ~real)(layer, x, lengths + 1)
+
+
+def _padded_case(shape, lengths, heads, make="normal"):
+    return lambda draw: {"x": getattr(draw, make)(*shape), "lengths": np.array(lengths), "heads": heads}
+
+
+keep_or_drop = Fix(
+    id="w07.keep_or_drop",
+    title="Keep or drop?",
+    minutes=10,
+    level=2,
+    needs=("w07.multi_head",),
+    dtype="float64",
+    cases=[
+        Case("two sentences", _padded_case((2, 5, 6), [3, 4], 2)),
+        Case("one of them full", _padded_case((3, 4, 8), [2, 4, 1], 4)),
+        Case("one sentence", _padded_case((1, 7, 3), [5], 1)),
+        Case("not contiguous", _padded_case((2, 6, 4), [5, 2], 2, "transposed")),
+        Case("no padding", _padded_case((2, 3, 4), [3, 3], 2), extreme=True),
+    ],
+    use=_use_encode,
+    oracle=lambda x, lengths, heads: _use_encode(_encode(lambda real: ~real), x, lengths, heads),
+    grads=("x",),
+    broken=_encode(lambda real: real),
+    fault="keep and drop exchanged",
+    menu={
+        "keep and drop exchanged": "",
+        "length off by one": "`arange < lengths` marks exactly the tokens of the sentence. What does the layer do with the marked ones?",
+        "padding not zeroed": "Padding of zeros would still be looked at: a key of zeros has a score, and a weight. What does True mean to the layer?",
+    },
+    mistakes=[
+        Mistake(
+            "no mask",
+            "The mask is gone, and everybody looks at the padding.",
+            _encode(lambda real: None),
+        ),
+        Mistake(
+            "padding zeroed",
+            "The padding is set to 0 and still looked at: its keys and values are the biases. It needs a mask.",
+            _encode(lambda real: None, lambda x, real: x * real[..., None]),
+        ),
+        Mistake(
+            "a mask of numbers",
+            "A mask of floats is added to the scores: 1 for a real token is a small favor, not a rule. Pass booleans, or 0 and -inf.",
+            _encode(lambda real: real.double()),
+        ),
+        Mistake(
+            "numbers exchanged",
+            "A mask of floats is added to the scores: 1 for padding makes it more attractive. Pass booleans, or 0 and -inf.",
+            _encode(lambda real: (~real).double()),
+        ),
+        Mistake(
+            "one too many",
+            "Keep and drop are right now, but the first padded token of each sentence is kept.",
+            _encode_one_more,
+        ),
+        Mistake(
+            "zeroed and exchanged",
+            "The padding is set to 0, and it is still the only thing that is looked at: True means drop for this layer.",
+            _encode(lambda real: real, lambda x, real: x * real[..., None]),
+        ),
+    ],
+    hints=(
+        "For a sentence without padding `real` is True everywhere. What is left to look at?",
+        "nn.MultiheadAttention ignores the keys where key_padding_mask is True. Which are to be ignored?",
+        'fault = "keep and drop exchanged"; key_padding_mask=~real',
+    ),
+    passed="nn.TransformerEncoder's src_key_padding_mask drops where True, too. When in doubt, change a padded token and see.",
+    lint={"delegation": "the layer is given; one sign is the answer"},
+)
+
+
+_FOUND = (1, 11)
+
+
+def _accept_found(found):
+    if found == _FOUND:
+        return None
+    if len(found) != 2 or not all(isinstance(part, int) for part in found):
+        return "a pair of whole numbers is wanted: (layer, n)."
+    layer, distance = found
+    if distance == _FOUND[1]:
+        return f"{distance} back is right; it does not happen in layer {layer}."
+    return f"the heads of layer {layer} do not look mostly {distance} back, or that is not a large distance."
+
+
+induction = Measure(
+    id="w07.induction",
+    title="What is this head for?",
+    minutes=15,
+    level=3,
+    needs=("w07.rotary", "w07.attention"),
+    accept=_accept_found,
+    answer_type=tuple,
+    mistakes=[
+        Mistake(
+            "the same token",
+            "12 back stands the same token. The head looks at the one after it, since that is the answer. Measure once more.",
+            (1, 12),
+        ),
+        Mistake(
+            "the previous token",
+            "That is the other half of the trick: heads of layer 0 look one back. Which layer looks far back?",
+            (0, 1),
+        ),
+        Mistake("layers from 1", "The layers are counted from 0: the first index of `maps`.", (2, 11)),
+        Mistake(
+            "one too far",
+            "Off by one on the other side: n is the number in `diagonal(-n)`; n = 0 is the token itself.",
+            (1, 13),
+        ),
+        Mistake("exchanged", "Layer and n have changed places: (layer, n).", (11, 1)),
+        Mistake(
+            "the wrong layer", "11 back is right. Which layer does it: the first index of `maps`?", (0, 11)
+        ),
+        Mistake(
+            "n with its sign",
+            "n is how many tokens back, a positive number: the minus belongs to `diagonal(-n)`.",
+            (1, -11),
+        ),
+    ],
+    hints=(
+        "Two stripes in the maps run parallel to the diagonal: one close to it, one far away. In which layer is the far one?",
+        "for n in range(24): print(n, maps[1, 0].diagonal(-n).mean())",
+        "found = (1, n), with the n of the largest mean; the same token stands 12 back, and the head looks at the one after it.",
+    ),
+    passed="It was never trained on pieces of 12: it does not count, it compares. This is how a model learns from its prompt.",
+)
+
+
+def _language_model(mix):
+    """tokens (B, T) -> logits (B, T, 11), the same for the same tokens; `mix(x)` exchanges between places."""
+
+    def model(tokens):
+        random = torch.Generator().manual_seed(5)
+        embedding, out = (torch.randn(11, 16, generator=random) for _ in range(2))
+        places = torch.randn(64, 16, generator=random)
+        x = embedding[tokens] + 0.3 * places[: tokens.shape[1]]
+        return (x + mix(x)) @ out.T
+
+    return model
+
+
+def _mixed_by(mask):
+    """Attention of x to itself; `mask(T)` says who may look, a row without any sees everything alike."""
+    return lambda x: (x @ x.mT / 8).masked_fill(~mask(x.shape[1]), -1e9).softmax(-1) @ x
+
+
+def _triangle(diagonal=0):
+    return lambda t: _causal(t, 0, diagonal)
+
+
+def _short(t):
+    mask = torch.ones(t, t, dtype=torch.bool)
+    mask[:8, :8] = _causal(min(t, 8), 0)
+    mask[:8, 8:] = False
+    return mask
+
+
+def _summary_first(t):
+    mask = _causal(t, 0)
+    mask[0] = True
+    return mask
+
+
+def _looks_at_neighbor(x):
+    ahead = F.pad(x[:, 1:], (0, 0, 0, 1)).roll(1, 0) if len(x) > 1 else 0
+    return _mixed_by(_triangle())(x) + ahead
+
+
+def _over_time(x):
+    return _mixed_by(_triangle())(x - x.mean(1, keepdim=True))
+
+
+def _recurrent(tokens):
+    torch.manual_seed(3)
+    cell, embedding = torch.nn.GRU(6, 11, batch_first=True), torch.randn(11, 6)
+    with torch.no_grad():
+        return cell(embedding[tokens])[0]
+
+
+def _try_causal(model, *, sentences=3, length=20, looks=lambda t: slice(0, t), values=True):
+    """Change everything from t on, for every t, and compare the places that `looks` names."""
+    random = torch.Generator().manual_seed(0)
+    tokens = torch.randint(11, (sentences, length), generator=random)
+    before = model(tokens)
+    for t in range(1, length):
+        changed = tokens.clone()
+        changed[:, t:] = torch.randint(11, (sentences, length - t), generator=random)
+        after = model(changed)
+        assert after.shape == before.shape
+        assert not values or torch.allclose(after[:, looks(t)], before[:, looks(t)], atol=1e-5)
+
+
+test_causal = WriteTest(
+    id="w07.test_causal",
+    title="A test for the future",
+    minutes=12,
+    level=3,
+    needs=("w07.leak",),
+    good=[
+        _language_model(_mixed_by(_triangle())),
+        _language_model(lambda x: x.cumsum(1) / torch.arange(1, x.shape[1] + 1)[:, None]),
+        _recurrent,
+    ],
+    bugs={
+        "no mask": ("it has no mask at all.", _language_model(_mixed_by(lambda t: _causal(t, 0) | True))),
+        "one ahead": ("every place sees one token ahead.", _language_model(_mixed_by(_triangle(1)))),
+        "only the future": (
+            "the triangle is the upper one.",
+            _language_model(_mixed_by(lambda t: _causal(t, 0).T)),
+        ),
+        "normalized over time": (
+            "the mask is right, and a mean over all tokens is taken before it.",
+            _language_model(_over_time),
+        ),
+        "short mask": (
+            "its mask was made for 8 tokens; later places see everything.",
+            _language_model(_mixed_by(_short)),
+        ),
+        "a place for the summary": (
+            "the first place sees the whole text, the others do not.",
+            _language_model(_mixed_by(_summary_first)),
+        ),
+        "the neighbor's future": (
+            "a sentence sees one token ahead in another sentence of the batch.",
+            _language_model(_looks_at_neighbor),
+        ),
+    },
+    mistakes=[
+        Mistake(
+            "only the shape",
+            "Nothing is caught: the test looks at shapes, or at places that nothing could reach. Compare values before the change.",
+            lambda model: _try_causal(model, values=False),
+        ),
+        Mistake(
+            "too short",
+            "Nearly all are caught. One mask was made for a few tokens only: test with a longer text, 20 or more.",
+            lambda model: _try_causal(model, length=8),
+        ),
+        Mistake(
+            "one sentence",
+            "Nearly all are caught. With a single sentence nobody can look at a neighbor in the batch: use several.",
+            lambda model: _try_causal(model, sentences=1),
+        ),
+        Mistake(
+            "one sentence, and short",
+            "Most are caught. Use several sentences, and more tokens than a small mask would hold.",
+            lambda model: _try_causal(model, sentences=1, length=6),
+        ),
+        Mistake(
+            "only the place before",
+            "Only the place right before the change is compared. A leak may reach further back, to the very first place.",
+            lambda model: _try_causal(model, looks=lambda t: slice(max(t - 1, 1), max(t, 1))),
+        ),
+        Mistake(
+            "the changed place too",
+            "The place that was changed is compared as well. It may change; only those before it may not.",
+            lambda model: _try_causal(model, looks=lambda t: slice(0, t + 1)),
+        ),
+    ],
+    hints=(
+        "logits = model(tokens). Change tokens from place t on, ask again, and compare the logits before t.",
+        "Use several sentences of 20 tokens, and every t from 1 to 19; compare all places before t.",
+        "changed = tokens.clone(); changed[:, t:] = other tokens; assert torch.allclose(model(changed)[:, :t], logits[:, :t], atol=1e-5)",
+    ),
+    passed="It holds for any causal model, recurrent ones too, and needs no reference implementation. Run it on everything you write.",
+)
+
+
+def _set_layer(x, *, split=_split, merge=_merge, mask=None):
+    """Attention of two heads with fixed projections; `split` and `merge` may be done otherwise."""
+    random = torch.Generator().manual_seed(4)
+    q, k, v = (split(x @ torch.randn(8, 8, generator=random) / 2, 2) for _ in range(3))
+    return merge(F.scaled_dot_product_attention(q, k, v, mask))
+
+
+def _torchs_layer(x):
+    torch.manual_seed(0)
+    layer = torch.nn.MultiheadAttention(8, 4, batch_first=True)
+    with torch.no_grad():
+        return layer(x, x, x)[0]
+
+
+def _with_positions(x):
+    angles = torch.arange(x.shape[1])[:, None] / 10 ** torch.arange(0, 8, 2)
+    return _set_layer(x + _woven(angles.sin(), angles.cos()))
+
+
+def _neighbors(t):
+    places = torch.arange(t)
+    return (places[:, None] - places).abs() <= 1
+
+
+def _last_forgotten(t):
+    return (torch.arange(t) < max(t - 1, 1)).expand(t, t)
+
+
+def _try_order(layer, order, *, axis=1, back=True, same=None):
+    same = same or (lambda a, b: torch.allclose(a, b, atol=1e-5))
+    x = torch.randn(3, 6, 8, generator=torch.Generator().manual_seed(0))
+    order = torch.tensor(order)
+    truth = layer(x).index_select(axis, order) if back else layer(x)
+    assert same(layer(x.index_select(axis, order)), truth)
+
+
+test_permutation = WriteTest(
+    id="w07.test_permutation",
+    title="A test for order",
+    minutes=8,
+    level=2,
+    needs=("w07.multi_head", "w07.test_causal"),
+    good=[_set_layer, _torchs_layer, lambda x: x + x.mean(1, keepdim=True), lambda x: x.tanh()],
+    bugs={
+        "positions": ("positions are added to the tokens.", _with_positions),
+        "causal": (
+            "a causal mask was left in.",
+            lambda x: _set_layer(x, mask=_causal(x.shape[1], 0)),
+        ),
+        "cut by reshape": (
+            "the heads are cut by a reshape alone, without a transpose.",
+            lambda x: _set_layer(x, split=lambda x, heads: x.reshape(len(x), heads, x.shape[1], -1)),
+        ),
+        "merged by reshape": (
+            "the heads are put together by a reshape alone, without a transpose.",
+            lambda x: _set_layer(x, merge=lambda x: x.reshape(len(x), x.shape[2], -1)),
+        ),
+        "last forgotten": (
+            "nobody looks at the last token.",
+            lambda x: _set_layer(x, mask=_last_forgotten(x.shape[1])),
+        ),
+        "neighbors": (
+            "a token looks at itself and its two neighbors only.",
+            lambda x: _set_layer(x, mask=_neighbors(x.shape[1])),
+        ),
+        "in a ring": (
+            "a part of the token before is mixed in, and of the last one into the first.",
+            lambda x: _set_layer(x + 0.3 * x.roll(1, 1)),
+        ),
+    },
+    mistakes=[
+        Mistake(
+            "only reversed",
+            "Nearly all are caught. In reverse order neighbors are still neighbors: shuffle the tokens, torch.randperm.",
+            lambda layer: _try_order(layer, [5, 4, 3, 2, 1, 0]),
+        ),
+        Mistake(
+            "only moved round",
+            "Nearly all are caught. Moved round in a ring, every token still has the same one before it: shuffle, torch.randperm.",
+            lambda layer: _try_order(layer, [5, 0, 1, 2, 3, 4]),
+        ),
+        Mistake(
+            "sentences exchanged",
+            "Nothing is caught: sentences are exchanged, or nothing at all. The tokens are axis 1: x[:, order].",
+            lambda layer: _try_order(layer, [2, 0, 1], axis=0),
+        ),
+        Mistake(
+            "outputs left alone",
+            "The outputs do not stay as they were: they change places with their tokens. Compare with layer(x)[:, order].",
+            lambda layer: _try_order(layer, [3, 0, 5, 1, 4, 2], back=False),
+        ),
+        Mistake(
+            "equal to the last digit",
+            "The numbers are compared to the last digit. A sum in another order rounds differently: torch.allclose, atol=1e-5.",
+            lambda layer: _try_order(layer, [3, 0, 5, 1, 4, 2], same=lambda a, b: torch.equal(a, b)),
+        ),
+    ],
+    hints=(
+        "Two ways to the same result: exchange the tokens and apply the layer, or apply the layer and exchange its outputs.",
+        "order = torch.randperm(7); compare layer(x[:, order]) with layer(x)[:, order].",
+        "assert torch.allclose(layer(x[:, order]), layer(x)[:, order], atol=1e-5), for several random orders",
+    ),
+    passed="A function that commutes with a change of order is called equivariant. Convolutions commute with shifts; that can be tested as well.",
+)

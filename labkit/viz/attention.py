@@ -98,7 +98,8 @@ def _map(w: Any, rows: list[str], columns: list[str], query: int | None, title: 
         _bars(canvas, len(columns) * width + 34, w[query], rows[query], columns)
     heading = title or f"Attention of {len(rows)} queries to {len(columns)} keys, in percent"
     i, j = (query, int(w[query].argmax())) if query is not None else divmod(int(w.argmax()), w.shape[1])
-    strongest = f'Row {i}, "{rows[i]}", looks most at column {j}, "{columns[j]}": {_percent(w[i, j])} %'
+    here, there = (f', "{names[n]}"' if names[n] != str(n) else "" for names, n in ((rows, i), (columns, j)))
+    strongest = f"Row {i}{here}{',' if here else ''} looks most at column {j}{there}: {_percent(w[i, j])} %"
     caption = ["Each row shares out 100 %. Darker is more, a dot is exactly 0.", strongest]
     grid = [["", *columns], *([name, *map(_percent, row)] for name, row in zip(rows, w, strict=True))]
     frame = "" if query is None else f"; row {query} is framed"

@@ -28,7 +28,7 @@ viz.attention(torch.stack(maps), names=["4 numbers", "64 numbers", "1,024 number
 
 
 # %% [markdown] id=w07a-weights-md
-# The longer the vectors, the harder the choice: with 1,024 numbers nearly every token puts its whole weight on one other. Nothing was learned; the sums
+# The longer the vectors, the harder the choice: with 1,024 numbers most tokens put all their weight on a single one. Nothing was learned; the sums
 # have become large. A sum of d products of independent numbers with variance 1 has variance d, so its typical size is √d. Divide by √d, and the scores
 # have the same size for every d.
 #

@@ -825,4 +825,4 @@ for beams in (1, 4):
 #
 # **To think about aloud.** Why is the comparison with the trigram made per token, and when would that be unfair? Both use the same tokens; with different tokenizers one has to compare per byte. Why does the norm-first stream grow like a root, not like a line? The branches add up like random steps. What would happen if the split let merges cross spaces? Tokens such as " of the", which tie two words together and take a place from pieces of words.
 #
-# **Known to hold.** The milestone was tried with several seeds: see the notes of the week for the margins.
+# **How sure is the milestone?** The stored run clears the bar of 0.05 nats per token below the trigram. With torch's own norms and GELU in place of the learner's, the same model after 1,000 steps had 2.37 nats per token, the trigram 2.52; per byte of text 1.57 and 1.66.

@@ -48,6 +48,7 @@ def test_a_chosen_query_is_framed_and_listed():
 def test_queries_and_keys_may_be_different_words():
     lines = viz.attention([[0.5, 0.25, 0.25]], ["le"], WORDS).text.splitlines()
     assert lines[-2].split() == WORDS and lines[-1].split() == ["le", "50", "25", "25"]
+    assert "Row 0 looks most at column 2: 90 %" in viz.attention([[0.1, 0.0, 0.9]]).text
     assert viz.attention([[0.5, 0.5, 0.0]]).text.splitlines()[-2].split() == ["0", "1", "2"]
 
 
