@@ -48,6 +48,13 @@ window.lessons = {
     return this.run.ended;
   },
 
+  /** The cell is the active one, and in the visible part of the page. */
+  isInView(path, id) {
+    const { node } = this.codeCell(path, id);
+    const { top, bottom } = node.getBoundingClientRect();
+    return node.classList.contains("jp-mod-active") && top >= 0 && bottom <= window.innerHeight;
+  },
+
   /** Scroll a cell into view. Cells are drawn as they come near and move the others, so it may take several goes. */
   async reveal(node) {
     const frame = () => new Promise(requestAnimationFrame);

@@ -6,8 +6,10 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ class LabServer:
         )
         (self.root / "datasets").symlink_to(REPOSITORY / "datasets")
         _write_json(home / "config" / "jupyter_lab_config.json", {"LabApp": {"expose_app_in_browser": True}})
-        self.port, self.token, self.start_page = 0, "", ""
+        self.port, self.token, self.start_page = _free_port(), "", ""
 
     def restore(self) -> None:
         """The notebooks as released, nothing done yet, JupyterLab as it is after its installation."""
@@ -65,9 +67,7 @@ class LabServer:
 
     def start(self) -> None:
         """Serve, and learn address and token from what a learner reads in the terminal."""
-        line = [sys.executable, "-m", "labkit", "lab", "--no-browser"]
-        if self.port:
-            line += ["--port", str(self.port)]
+        line = [sys.executable, "-m", "labkit", "lab", "--no-browser", "--port", str(self.port)]
         self.log = (self.home / "server.log").open("a")
         self.process = subprocess.Popen(
             line,
@@ -83,15 +83,13 @@ class LabServer:
                 address = urlsplit(words.split()[1])
                 break
         else:
+            self.stop()
             raise RuntimeError(f"labkit lab did not start:\n{self.log_text()}")
-        assert address.hostname == "127.0.0.1" and address.port
-        self.port, self.token = address.port, parse_qs(address.query)["token"][0]
-        self.start_page = address.path
+        assert (address.hostname, address.port) == ("127.0.0.1", self.port)
+        self.token, self.start_page = parse_qs(address.query)["token"][0], address.path
         self._wait_until_it_answers()
 
     def _wait_until_it_answers(self) -> None:
-        import time
-
         deadline = time.monotonic() + STARTS_WITHIN
         while True:
             try:
@@ -108,9 +106,8 @@ class LabServer:
             os.killpg(self.process.pid, signal.SIGTERM)
             try:
                 self.process.wait(ENDS_WITHIN)
-            except (
-                subprocess.TimeoutExpired
-            ):  # a request was under way: Jupyter's thread for it waits for ever
+            except subprocess.TimeoutExpired:
+                # A request was under way: Jupyter's thread for it waits for a loop that has ended.
                 os.killpg(self.process.pid, signal.SIGKILL)
                 self.process.wait()
         self.process.stdout.close()
@@ -139,6 +136,12 @@ class LabServer:
     def shut_down_kernels(self) -> None:
         for session in self.api("sessions"):
             self.api(f"sessions/{session['id']}", "DELETE")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def _write_json(path: Path, value: Any) -> None:

@@ -27,5 +27,6 @@ def test_run_all_stops_kindly_at_the_first_exercise(open_lesson, picture, path):
     errors = [o for cell in ran for o in cell["outputs"] if o["output_type"] == "error"]
     assert [e["traceback"] for e in errors] == [[f"NOT STARTED  {verdict['ex']}. Read the box above."]]
 
+    lesson.wait_until("isInView", check["id"])  # not the end of the notebook, where Run All leaves the cursor
     assert lesson.words(check["id"]).startswith(f"NOT STARTED {verdict['ex']}")
     picture(lesson.page, f"lesson-{Path(path).parent.name}")

@@ -1,6 +1,6 @@
 // The plugin: brings together JupyterLab, the server and the two views (panel, start page).
 
-import { answersOf, contentOf, exerciseAt, exercisesOf, goTo, putBack, withoutOutputs } from "./notebook.js";
+import { answersOf, comeBack, contentOf, exerciseAt, exercisesOf, goTo, putBack, withoutOutputs } from "./notebook.js";
 import { PanelView } from "./panel.js";
 import { Server } from "./server.js";
 import { startPage } from "./start.js";
@@ -115,8 +115,9 @@ class Lab {
     });
     setInterval(() => this.#tellOpen(), MINUTE);
     window.addEventListener("pagehide", () => this.server.opened([]));
-    NotebookActions.executed.connect((_, { notebook, cell }) => {
+    NotebookActions.executed.connect((_, { notebook, cell, success }) => {
       this.#forget(notebook, cell);
+      if (!success) comeBack(notebook, cell);
       soon();
     });
     window.addEventListener("focus", soon); // or `make check` in a terminal

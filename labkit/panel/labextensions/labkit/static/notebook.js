@@ -44,6 +44,14 @@ export function exerciseAt(panel) {
   return names.slice(at).find(Boolean) ?? names.slice(0, at).reverse().find(Boolean) ?? null;
 }
 
+/** Run All leaves the cursor at the last cell, far below the check that stopped it: show that check instead. */
+export function comeBack(notebook, cell) {
+  const atTheEnd = notebook.mode === "command" && notebook.activeCellIndex === notebook.widgets.length - 1;
+  if (!atTheEnd || labkitOf(cell.model.sharedModel).role !== "check") return;
+  notebook.activeCellIndex = notebook.widgets.indexOf(cell);
+  notebook.scrollToItem(notebook.activeCellIndex, "center").catch(() => {}); // another scroll overtook it
+}
+
 /** Put the cursor into the cell where an exercise is answered. */
 export async function goTo(panel, ex) {
   const cells = cellsOf(panel);
