@@ -316,7 +316,7 @@ def trigram_loss(rows: list[list[int]], k2: float, k3: float) -> float:
     return sum(losses) / len(losses)
 
 
-choices = [(k2, k3) for k2 in (1, 2, 4, 8) for k3 in (0.5, 1, 2, 4)]
+choices = [(k2, k3) for k2 in (2, 4, 8, 16, 32) for k3 in (0.5, 1, 2, 4)]
 k2, k3 = min(choices, key=lambda pair: trigram_loss(valid, *pair))
 baseline = trigram_loss(test, k2, k3)
 print(f"tuned: k2 = {k2}, k3 = {k3} | loss of the trigram on the test names: {baseline:.2f} nats per letter")
