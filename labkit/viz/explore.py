@@ -116,7 +116,14 @@ def strides_explorer(
         if change["new"] in EXAMPLES:
             explorer.set(**dict(zip(fields, EXAMPLES[change["new"]], strict=True)))
 
+    def leave(_: Any) -> None:
+        """Numbers changed by hand are no example any more, and the same one can be chosen again."""
+        if not explorer._paused:
+            examples.value = "choose"
+
     examples.observe(choose, names="value")
+    for field in fields.values():
+        field.observe(leave, names="value")
     return explorer
 
 

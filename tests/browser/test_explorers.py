@@ -77,6 +77,7 @@ def test_strides(open_lesson, picture):
 
     explorer.type("shape", "3, x")
     explorer.box.get_by_text("is not a list of whole numbers").wait_for()
+    assert explorer.control("example").locator("select").input_value() == "choose"
     keep_pictures(explorer, picture, "strides")
 
 

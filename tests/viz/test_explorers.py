@@ -29,6 +29,16 @@ def test_outside_is_drawn_and_explained(strides):
     assert strides.message.startswith("index [2, 1] would read storage position 12")
 
 
+def test_an_example_can_be_chosen_again(strides):
+    examples = strides.controls.children[0]
+    examples.value = "diagonal"
+    assert "stride (5,)" in strides.figure.text and examples.value == "diagonal"
+    strides.fields["stride"].value = "4"
+    assert examples.value == "choose"
+    examples.value = "diagonal"
+    assert strides.fields["stride"].value == "5" and "stride (5,)" in strides.figure.text
+
+
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
