@@ -21,6 +21,15 @@ def week_title(folder: str) -> str:
     return f"Week {int(number)}: {topic.upper() if len(topic) <= 3 else topic.replace('_', ' ')}"
 
 
+def lesson_title(lesson: Lesson) -> str:
+    """The first heading of a lesson, without the week: `02 Broadcasting and reductions`."""
+    for cell in lesson.cells:
+        for line in cell.source.splitlines() if cell.kind == "markdown" else ():
+            if line.startswith("# "):
+                return line[2:].split("·", 1)[-1].strip()
+    return lesson.path.stem[3:].replace("_", " ")
+
+
 def read_lesson(root: Path, path: Path) -> Lesson:
     """Read one source. Raises `LessonError` if it cannot be divided into cells."""
     relative = path.relative_to(root)

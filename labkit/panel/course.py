@@ -52,15 +52,6 @@ def _read(root: Path, stamps: tuple[tuple[Path, int], ...]) -> Course:
     return Course(lessons, owner, places)
 
 
-def title(lesson: Lesson) -> str:
-    """The first heading of a lesson, without the week: `02 Broadcasting and reductions`."""
-    for cell in lesson.cells:
-        for line in cell.source.splitlines() if cell.kind == "markdown" else ():
-            if line.startswith("# "):
-                return line[2:].split("·", 1)[-1].strip()
-    return lesson.path.stem[3:].replace("_", " ")
-
-
 def summary(found: Course, state: History, prefix: str = "") -> dict[str, Any]:
     """Weeks, lessons, exercises and where the learner stands, as the front end draws it.
 
@@ -70,11 +61,11 @@ def summary(found: Course, state: History, prefix: str = "") -> dict[str, Any]:
     for lesson in found.lessons:
         keys = [cell.ex for cell in lesson.cells if cell.role == "check" and cell.ex in state.exercises]
         folder = lesson.path.parent.name
-        topic = folder.partition("_")[2].replace("_", " ")
-        week = weeks.setdefault(folder, {"week": int(folder[4:6]), "topic": topic, "lessons": []})
+        about = {"week": int(folder[4:6]), "title": course.week_title(folder), "lessons": []}
+        week = weeks.setdefault(folder, about)
         path = f"{prefix}weeks/{folder}/{lesson.path.stem}.ipynb"
         rows = [_exercise(state, key) for key in keys if key]
-        week["lessons"].append({"path": path, "title": title(lesson), "exercises": rows})
+        week["lessons"].append({"path": path, "title": course.lesson_title(lesson), "exercises": rows})
     return {
         "weeks": list(weeks.values()),
         "passed": len(state.passed),

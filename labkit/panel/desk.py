@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit import __version__, exercises
+from labkit.book.course import lesson_title
 from labkit.book.learner import Problem, sound_notebook
 from labkit.book.notebook import Notebook, labkit_of, learner_notebook, write_text
 from labkit.book.percent import Lesson, LessonError
@@ -62,7 +63,7 @@ class Check:
         began = time.perf_counter()
         state = self.desk.course().history()
         names, note = list(self.work.exercises), self.work.note or self.opened.note
-        say({"kind": "start", "exercises": names, "note": note, "lesson": course.title(self.opened.lesson)})
+        say({"kind": "start", "exercises": names, "note": note, "lesson": lesson_title(self.opened.lesson)})
 
         def tell(done: int, of: int, verdict: Verdict | None) -> None:
             say({"kind": "step", "done": done, "of": of})

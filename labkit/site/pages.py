@@ -13,7 +13,7 @@ from typing import Any
 
 from labkit import __version__
 from labkit.book.build import learner_path, solution_path
-from labkit.book.course import lesson_paths, read_lesson, week_title
+from labkit.book.course import lesson_paths, lesson_title, read_lesson, week_title
 from labkit.book.notebook import Cell, Notebook, dumps, labkit_of, learner_notebook, make_cell, read
 from labkit.book.percent import MARKER, Lesson
 
@@ -27,7 +27,7 @@ def write_pages(root: Path, folder: Path, solutions: bool = False) -> None:
     for path in lesson_paths(root):
         lesson = read_lesson(root, path)
         name = f"{lesson.path.parent.name}/{lesson.path.stem}"
-        weeks.setdefault(lesson.path.parent.name, []).append(f"{short_title(lesson)} <{name}>")
+        weeks.setdefault(lesson.path.parent.name, []).append(f"{lesson_title(lesson)} <{name}>")
         target = folder / f"{name}.ipynb"
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(dumps(lesson_page(root, lesson, solutions)), encoding="utf-8")
@@ -85,11 +85,6 @@ def without_files(text: str) -> str:
         return match[0] if is_page else match["words"]
 
     return LINK.sub(keep, text)
-
-
-def short_title(lesson: Lesson) -> str:
-    """`01 Convolution` for a lesson that begins `# Week 5 · 01 Convolution`."""
-    return lesson.cells[0].source.split("\n")[0].removeprefix("# ").rpartition(" · ")[2]
 
 
 def contents(weeks: dict[str, list[str]]) -> str:

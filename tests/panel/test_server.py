@@ -89,7 +89,7 @@ def test_the_state_names_every_lesson_and_exercise(live):
     status, state = live.ask("state")
     assert status == 200 and state["note"] is None
     first, second = state["weeks"]
-    assert (first["week"], first["topic"]) == (0, "start")
+    assert (first["week"], first["title"]) == (0, "Week 0: start")
     assert [lesson["path"] for lesson in first["lessons"]] == [START]
     assert first["lessons"][0]["title"] == "Start here"
     assert [row["ex"] for row in first["lessons"][0]["exercises"]][:2] == ["w00.answer", "w00.row_means"]

@@ -80,7 +80,7 @@ export class PanelView {
       element(
         "summary",
         {},
-        element("span", { class: "labkit-week-name" }, `Week ${week.week}: ${week.topic}`),
+        element("span", { class: "labkit-week-name" }, week.title),
         element("span", { class: "labkit-count" }, `${passedOf(all)} of ${all.length}`),
       ),
       ...week.lessons.map((lesson) =>

@@ -51,7 +51,7 @@ function drawWeek(week, state, does) {
     element(
       "h2",
       {},
-      `Week ${week.week}: ${week.topic}`,
+      week.title,
       element("span", { class: "labkit-count" }, `${passedOf(all)} of ${all.length}`),
     ),
     element("ul", {}, ...week.lessons.map((lesson) => drawLesson(lesson, state, does))),
