@@ -31,10 +31,10 @@ rotation, _ = torch.linalg.qr(
 def lengths(factor: float, steps: int = 100) -> list[float]:
     """The length of a vector before each step, and after the last."""
     vector = torch.ones(32, dtype=torch.float64) / math.sqrt(32)
-    seen = [vector.norm().item()]
+    seen = [1.0]
     for _ in range(steps):
         vector = factor * rotation @ vector
-        seen.append(vector.norm().item())
+        seen.append(round(vector.norm().item(), 12))
     return seen
 
 

@@ -391,7 +391,7 @@ print("in at least 4 of 5 seeds:", sum(loss < baseline for loss in held_out) >= 
 # %% [markdown] id=w06b-write-md
 # And now it writes: start with 0, draw a letter from the probabilities it gives, read that letter, draw the next, until it draws 0. Dividing the logits
 # by a *temperature* below 1 makes likely letters likelier still.
-# %% id=w06b-write
+# %% id=w06b-write tags=nbval-ignore-output
 def write(seed: int, source: torch.Generator, temperature: float = 0.8) -> str:
     """One name, letter by letter, from the network of one seed."""
     embedding, w, b, *weights = (p[seed].detach() for p in parameters)

@@ -214,7 +214,7 @@ viz.curves({"before clipping to 1": norms}, ylabel="gradient norm", title="what 
 # The norm never reached 1, so the line did nothing: an insurance, and cheap. In the clinic you will see a run that needed it.
 #
 # Ask it: five names that it has not read, all of one batch, of very different lengths.
-# %% id=w06c-ask
+# %% id=w06c-ask tags=nbval-ignore-output
 asked = [next(n for n in range(quarter) if len(rows[n]) == length) for length in (4, 12, 7, 10, 5)]
 letters, lengths, truth = batch_of(asked)
 with torch.no_grad():
