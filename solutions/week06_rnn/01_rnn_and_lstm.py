@@ -534,7 +534,7 @@ print("the plain RNN fails in at least 4 of 5 seeds:", sum(e > 0.1 for e in erro
 # %% [markdown] id=w06a-adding-look-md
 # Look into them: ask for an answer after every step of one sequence. The best possible answer is 1 before any mark, the first number plus a half
 # between the marks, and the sum after the second. Nobody trained them to answer on the way.
-# %% id=w06a-adding-look
+# %% id=w06a-adding-look tags=nbval-ignore-output
 best = min(range(SEEDS), key=lambda seed: errors["LSTM"][seed])
 numbers, marks = x[best, :, 0].unbind(-1)  # (T,) each
 said = {"best possible": (numbers * marks).cumsum(0) + 0.5 * (2 - marks.cumsum(0))}

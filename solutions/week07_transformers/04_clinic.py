@@ -246,7 +246,7 @@ text = repeated(12, 24, 64, torch.Generator().manual_seed(99))  # a period it ha
 print("second round, at least 8 of 10 right:", right(model, text) > 0.8)
 # %% [markdown] id=w07d-induction-look
 # Where do its heads look? Each map is the mean over 64 texts, two rounds of 12 tokens. Look at the stripes.
-# %% id=w07d-induction-fig
+# %% id=w07d-induction-fig tags=nbval-ignore-output
 with torch.no_grad():
     model(text)
 maps = torch.stack([model[1].weights.mean(0), model[2].weights.mean(0)])  # (layer, head, 24, 24)
