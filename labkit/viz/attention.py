@@ -187,17 +187,21 @@ def attention_explorer(
         )
         return attention(w[layer, head], tokens, keys, query=token, title=title.capitalize()), ""
 
-    wide = {"style": {"description_width": "6em"}, "layout": widgets.Layout(width="28em")}
+    style = {"description_width": "6em"}
+
+    def wide(choices: int = 2) -> dict[str, Any]:
+        """How wide a control is; with one choice there is nothing to choose, and it is hidden."""
+        return {"style": style, "layout": {"width": "28em", "display": None if choices > 1 else "none"}}
+
+    layers, heads = w.shape[:2]
     fields = {
-        "layer": widgets.IntSlider(0, 0, w.shape[0] - 1, description="layer", **wide),
-        "head": widgets.IntSlider(0, 0, w.shape[1] - 1, description="head", **wide),
+        "layer": widgets.IntSlider(0, 0, layers - 1, description="layer", **wide(layers)),
+        "head": widgets.IntSlider(0, 0, heads - 1, description="head", **wide(heads)),
         "token": widgets.Dropdown(
             options=[(f"{i}: {name}", i) for i, name in enumerate(rows)],
             value=len(rows) - 1,
             description="token",
-            **wide,
+            **wide(),
         ),
     }
-    for name, size in (("layer", w.shape[0]), ("head", w.shape[1])):
-        fields[name].layout.display = None if size > 1 else "none"  # nothing to choose
     return Explorer(fields, draw)

@@ -94,7 +94,7 @@ def sampling_explorer(logits: Any = SCORES, names: Any = None) -> Explorer:
         figure = sampling(logits, names, temperature=temperature, top_k=top_k, top_p=top_p)
         return figure, "temperature 0 is greedy: top-k and top-p change nothing" if temperature == 0 else ""
 
-    wide = {"style": {"description_width": "6em"}, "layout": widgets.Layout(width="28em")}
+    wide = {"style": {"description_width": "8em"}, "layout": widgets.Layout(width="30em")}
     fields = {
         "temperature": widgets.FloatSlider(
             0.8, min=0.0, max=3.0, step=0.1, description="temperature", readout_format=".1f", **wide

@@ -4,7 +4,10 @@ from .lesson import THEMES, assert_readable
 
 STRIDES = "weeks/week01_tensors/01_storage_and_strides.ipynb", "w01a-explorer"
 BROADCAST = "weeks/week01_tensors/02_broadcasting.ipynb", "w01b-explorer"
+LEARNING_RATE = "weeks/week03_networks/02_modules_and_optimizers.ipynb", "w03b-explorer"
 CONVOLUTION = "weeks/week05_cnn/01_convolution.ipynb", "w05a-explorer"
+ATTENTION = "weeks/week07_transformers/01_attention.ipynb", "w07a-explorer"
+SAMPLING = "weeks/week07_transformers/02_the_block_and_the_gpt.ipynb", "w07b-explorer"
 
 
 class Explorer:
@@ -99,6 +102,50 @@ def test_broadcast(open_lesson, picture):
     explorer.wait_for("f['a'] == '5, 2'")
     assert "(2, 5, 3)" not in explorer.wait_for_picture()
     keep_pictures(explorer, picture, "broadcast")
+
+
+def test_learning_rate(open_lesson, picture):
+    path, cell = LEARNING_RATE
+    explorer = Explorer(open_lesson(path), cell)
+    before = explorer.wait_for_picture()
+    explorer.drag("momentum", 90)
+    explorer.wait_for("f['momentum'] > 0")
+    explorer.control("surface").locator("select").select_option("two basins")
+    explorer.wait_for("f['surface'] == 'two basins'")
+    assert explorer.wait_for_picture() != before
+    keep_pictures(explorer, picture, "learning-rate")
+
+
+def test_attention(open_lesson, picture):
+    path, cell = ATTENTION
+    lesson = open_lesson(path)
+    lesson.run("w07a-setup")
+    lesson.write(
+        "w07a-weights",
+        "attention_weights = lambda q, k: torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1)",
+    )
+    lesson.run("w07a-weights")
+    lesson.run("w07a-sentence")
+    explorer = Explorer(lesson, cell)
+    before = explorer.wait_for_picture()
+    explorer.drag("head", 140)
+    explorer.wait_for("f['head'] > 0")
+    explorer.control("token").locator("select").select_option("6: it")
+    explorer.wait_for("f['token'] == 6")
+    assert explorer.wait_for_picture() != before
+    keep_pictures(explorer, picture, "attention")
+
+
+def test_sampling(open_lesson, picture):
+    path, cell = SAMPLING
+    explorer = Explorer(open_lesson(path), cell)
+    before = explorer.wait_for_picture()
+    explorer.drag("temperature", 80)
+    explorer.wait_for("f['temperature'] > 0.8")
+    explorer.drag("top-k", -60)
+    explorer.wait_for("f['top_k'] < 10")
+    assert explorer.wait_for_picture() != before
+    keep_pictures(explorer, picture, "sampling")
 
 
 def test_convolution(open_lesson, picture):
