@@ -36,6 +36,10 @@ window.lessons = {
     return this.codeCells(path).find((cell) => own(cell.model) === id);
   },
 
+  joinUndoSteps(path, id) {
+    this.codeCell(path, id).model.sharedModel.undoManager.captureTimeout = Infinity;
+  },
+
   /** From now on, remember when this cell comes to the end of a run. */
   watch(path, id) {
     const run = (this.run = { ended: false });

@@ -72,7 +72,10 @@ export function putBack(panel, ex, cells) {
   for (const stub of cells) {
     const same = shared.cells.filter((cell) => labkitOf(cell).id === stub.metadata.labkit.id);
     const home = same.find((cell) => cell.id === stub.id) ?? same[0];
-    for (const cell of same) cell.setSource(cell === home ? stub.source : "");
+    for (const cell of same) {
+      cell.undoManager?.stopCapturing(); // a step of its own, however soon it follows the last key
+      cell.setSource(cell === home ? stub.source : "");
+    }
     if (!home) {
       const check = shared.cells.findIndex(
         (cell) => labkitOf(cell).ex === ex && labkitOf(cell).role === "check",
