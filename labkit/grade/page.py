@@ -77,8 +77,8 @@ def _cards(state: History) -> str:
     cards = [
         (f"{first} of {len(passed)}" if passed else "-", "passed at the first try"),
         (f"{len(state.overcome())} of {met}" if met else "-", "recognized mistakes overcome"),
-        (duration(state.seconds) if state.seconds >= 60 else "-", "at work, roughly"),
-        (str(len(state.days)) if state.days else "-", "days with attempts"),
+        (duration(state.seconds), "at work, roughly"),
+        (str(len(state.days)), "day with attempts" if len(state.days) == 1 else "days with attempts"),
     ]
     return (
         '<div class="cards">' + "".join(f'<div class="card"><b>{a}</b>{b}</div>' for a, b in cards) + "</div>"
