@@ -32,6 +32,8 @@ ROOMS = {  # heading -> rooms: folders, or files of the package
         "grade": ["grade"],
         "book": ["book"],
         "viz": ["viz"],
+        "panel": ["panel"],
+        "site": ["site"],
         "bench": ["bench"],
     },
 }

@@ -54,7 +54,7 @@ def _torch_watcher(used: Counter[str]) -> Any:
             if name == "__get__":  # x.shape and its kin are not operations, x.T is one
                 name = getattr(getattr(func, "__self__", None), "__name__", "")
                 used.update([name] if name in _TURNS else [])
-            elif name != "__set__":
+            elif name not in ("__set__", "_set_grad_enabled"):  # no_grad switches, it computes nothing
                 used.update([_bare(name)])
             return func(*args, **(kwargs or {}))
 
