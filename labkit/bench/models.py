@@ -45,8 +45,8 @@ class Case:
         rng, values = np.random.default_rng(1), {}
         for name, shape in shapes.items():
             scale = 0.1 if len(shape) == 1 else float(np.prod(shape[1:])) ** -0.5
-            centre = 1.0 if len(shape) == 1 and "norm" in name and name.endswith("weight") else 0.0
-            values[name] = (centre + scale * rng.standard_normal(shape)).astype(np.float32)
+            center = 1.0 if len(shape) == 1 and "norm" in name and name.endswith("weight") else 0.0
+            values[name] = (center + scale * rng.standard_normal(shape)).astype(np.float32)
         return values
 
 
