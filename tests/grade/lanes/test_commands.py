@@ -115,6 +115,11 @@ def lines_to(output: Iterator[str], last: str) -> str:
     return "".join(lines)
 
 
+def hear_interrupts():
+    """A process started in the background of a shell ignores Control-C, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_watch_tells_of_a_save(small_course, page, solved, events):
     notebook.write(page, solved)
     command = [sys.executable, "-m", "labkit", "watch", "--week", "90"]
@@ -126,6 +131,7 @@ def test_watch_tells_of_a_save(small_course, page, solved, events):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=hear_interrupts,
     ) as process:
         stop = threading.Timer(120, process.kill)
         stop.start()
