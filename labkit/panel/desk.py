@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit import __version__, exercises
+from labkit.book.build import learner_path
 from labkit.book.course import lesson_title
 from labkit.book.learner import Problem, sound_notebook
 from labkit.book.notebook import Notebook, labkit_of, learner_notebook, write_text
@@ -145,7 +146,7 @@ class Desk:
             raise Refused(
                 400, f"{place.name} has no cells of the course in it, so there is nothing to check."
             )
-        home = self.root / "weeks" / lesson.path.parent.name / f"{lesson.path.stem}.ipynb"
+        home = learner_path(self.root, lesson)
         notes = []
         if place != home.resolve():
             name = home.relative_to(self.root).as_posix()
