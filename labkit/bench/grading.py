@@ -20,6 +20,7 @@ from statistics import median
 from labkit import __version__, lab, paths
 from labkit.bench.sections import Options, table
 from labkit.book import course
+from labkit.book.build import learner_path
 from labkit.book.notebook import Notebook, learner_notebook, write
 from labkit.book.percent import Lesson
 
@@ -51,7 +52,7 @@ def _import_row() -> list[str]:
 
 def _watch_row(root: Path, lesson: Lesson) -> list[str]:
     """From the save of a file to the last line of its verdicts."""
-    path = _page(root, lesson)
+    path = learner_path(root, lesson)
     write(path, _solved(lesson))
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "labkit", "watch", "--root", str(root)]
@@ -80,7 +81,9 @@ def _panel_row(root: Path, lesson: Lesson) -> list[str]:
     private = {f"JUPYTER_{name}_DIR": str(root / "jupyter" / name) for name in ("CONFIG", "DATA", "RUNTIME")}
     environment = {**lab.environment(token, root), **private}
     line = lab.command(port, browser=False, root=root)
-    body = json.dumps({"path": _page(root, lesson).relative_to(root).as_posix(), "notebook": _solved(lesson)})
+    body = json.dumps(
+        {"path": learner_path(root, lesson).relative_to(root).as_posix(), "notebook": _solved(lesson)}
+    )
     headers = {"Authorization": f"token {token}"}
     times = []
     with subprocess.Popen(
@@ -116,7 +119,7 @@ def _wait_for(port: int, seconds: float = 60) -> None:
 
 def _check_rows(root: Path, lesson: Lesson) -> list[list[str]]:
     """All of `make check`, beside a kernel that starts and runs the same cells; wall and processor time."""
-    write(_page(root, lesson), _solved(lesson))
+    write(learner_path(root, lesson), _solved(lesson))
     command = [sys.executable, "-m", "labkit", "check", "--root", str(root)]
     bare, checks = [], []
     for _ in range(ROUNDS):
@@ -134,7 +137,7 @@ def _check_rows(root: Path, lesson: Lesson) -> list[list[str]]:
 def _bare_kernel(root: Path, lesson: Lesson) -> None:
     from labkit.grade.kernel import KernelSession
 
-    session = KernelSession(str(_page(root, lesson).parent))
+    session = KernelSession(str(learner_path(root, lesson).parent))
     for cell in lesson.cells:
         if cell.kind == "code" and cell.role != "instructor":
             session.run(cell.source, 120)
@@ -152,10 +155,6 @@ def _short_lesson(source_root: Path, root: Path) -> Lesson:
     target.write_text("\n".join(lines) + "\n", encoding="utf-8")
     shutil.copytree(source_root / "datasets", root / "datasets", ignore=shutil.ignore_patterns("downloads"))
     return course.read_lesson(root, target)
-
-
-def _page(root: Path, lesson: Lesson) -> Path:
-    return root / "weeks" / lesson.path.parent.name / f"{lesson.path.stem}.ipynb"
 
 
 def _solved(lesson: Lesson) -> Notebook:
