@@ -29,8 +29,8 @@ def _lstm(p: Weights, x: Any, case: Case) -> Any:
     inputs = x.linear(p["lstm.weight_ih_l0"].transpose(), p["lstm.bias_ih_l0"] + p["lstm.bias_hh_l0"])
     for t in range(case.length):
         i, f, g, o = (inputs[t] + h @ p["lstm.weight_hh_l0"].transpose()).chunk(4, dim=1)
-        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        h = o.sigmoid() * c.tanh()
+        c = (f.sigmoid() * c + i.sigmoid() * g.tanh()).contiguous()  # as its own LSTMCell does: ends a kernel
+        h = (o.sigmoid() * c.tanh()).contiguous()
     return _linear(p, "head", h)
 
 
