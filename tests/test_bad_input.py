@@ -2,6 +2,8 @@
 
 import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -73,6 +75,8 @@ MESSAGES = {  # what is done -> (error, words of its message, in their order)
     "an axis": (lambda: zeros(2, 3).sum(2), IndexError, ["sum()", "dim 2", "2 axes", "-2 to 1"]),
     "the only axis": (lambda: zeros(2).size(1), IndexError, ["size()", "dim 1", "1 axis", "-1 to 0"]),
     "a new axis": (lambda: zeros(2).unsqueeze(3), IndexError, ["dim 3", "the result has 2 axes", "-2 to 1"]),
+    "no steps": (lambda: nn.LSTM(3, 4)(zeros(0, 2, 3)), ShapeError, ["LSTM", "at least one step"]),
+    "a pad that crops": (lambda: F.pad(zeros(2, 4), (-5, 6)), ShapeError, ["pad()", "(-5, 6)", "(2, 4)"]),
     "attention": (
         lambda: nn.MultiheadAttention(8, 2)(zeros(3, 2, 6), zeros(3, 2, 8), zeros(3, 2, 8)),
         ShapeError,
@@ -126,6 +130,25 @@ def test_nan_in_anomaly_mode_names_the_op_and_the_line():
     with labkit.autograd.detect_anomaly(), pytest.raises(RuntimeError) as caught, np.errstate(all="ignore"):
         (x.sqrt() * 0).sum().backward()
     assert "<sqrt> returned NaN" in str(caught.value) and __file__ in str(caught.value)
+
+
+INFINITE = """
+import labkit
+from labkit import nn
+
+inf, nan = float("inf"), float("nan")
+for kernels in ("numpy", "cpu"):
+    with labkit.use_kernels(kernels):
+        for f in (nn.LayerNorm(4), nn.RMSNorm(4), nn.GroupNorm(2, 4), nn.BatchNorm1d(4), nn.Softmax(1)):
+            x = labkit.tensor([[0.0, -1.0, inf, 3.0], [nan, -inf, 1e38, 2.0]], requires_grad=True)
+            y = f(x)
+            y.sum().backward()
+            assert y.isnan().any(), f
+"""
+
+
+def test_infinity_and_nan_are_values_not_warnings():
+    subprocess.run([sys.executable, "-W", "error::RuntimeWarning", "-c", INFINITE], check=True)
 
 
 def test_layers_that_the_module_does_not_see():

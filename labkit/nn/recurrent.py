@@ -115,6 +115,8 @@ class _Recurrent(Module):
 
     def _layers(self, x: Tensor, start: States, lengths: Any) -> tuple[Tensor, list[Tensor]]:
         """(T, N, I) and states (layers · directions, N, H) -> (T, N, directions · H) and the last states."""
+        if not x.shape[0]:
+            raise ShapeError(f"{type(self).__name__} needs a sequence of at least one step, got none")
         finals = []
         for layer in range(self.num_layers):
             outputs = []

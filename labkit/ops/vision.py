@@ -53,7 +53,9 @@ def pad(input, pad, mode="constant", value=None):
     shape = tuple(input.shape)
     if len(pads) > input.ndim:
         raise ShapeError(f"pad(): {tuple(pad)} pads {len(pads)} axes, but input {shape} has {input.ndim}")
-    if any(n + before + after < 0 for n, (before, after) in zip(shape[::-1], pads, strict=False)):
+    if any(
+        min(before, after, before + after) < -n for n, (before, after) in zip(shape[::-1], pads, strict=False)
+    ):
         raise ShapeError(f"pad(): {tuple(pad)} crops more than there is: input {shape}")
     if mode == "constant":
         every = [(0, 0)] * (input.ndim - len(pads)) + pads[::-1]

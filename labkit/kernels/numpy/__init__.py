@@ -12,5 +12,6 @@ for _found in pkgutil.iter_modules(__path__):
         name for name, value in vars(_module).items() if callable(value) and not name.startswith("_")
     }
 
-# As in torch, 0 / 0 and overflow are values (nan, inf), not warnings. A filter costs nothing per call.
+# As in torch, 0 / 0 and overflow are values (nan, inf), not warnings. A filter costs nothing per call, but it
+# does not reach into NumPy's own Python code: kernels write out what a.var() would do there.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"labkit\.(ops|kernels|autograd)\b")
