@@ -67,7 +67,15 @@ def full(
     return _new(np.full(size, fill_value, kind if dtype is None else as_dtype(dtype)), requires_grad, device)
 
 
-def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Tensor:
+def arange(
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """start, start + step, ... up to but without end"""
     start, end = (0, start) if end is None else (start, end)
     if dtype is None:
@@ -75,17 +83,27 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, dev
     if step == 0 or (end - start) / step < 0:
         raise RuntimeError(f"arange(): with step {step} one never gets from {start} to {end}")
     count = math.ceil((end - start) / step)
-    return _new((np.arange(count) * step + start).astype(as_dtype(dtype)), device=device)
+    return _new((np.arange(count) * step + start).astype(as_dtype(dtype)), requires_grad, device)
 
 
-def linspace(start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None) -> Tensor:
+def linspace(
+    start: float,
+    end: float,
+    steps: int,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """`steps` numbers at equal distances from start to end, both included"""
-    return _new(np.linspace(start, end, steps, dtype=_dtype(dtype)), device=device)
+    return _new(np.linspace(start, end, steps, dtype=_dtype(dtype)), requires_grad, device)
 
 
-def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None) -> Tensor:
+def eye(
+    n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Ones on the diagonal, zeros elsewhere"""
-    return _new(np.eye(n, m, dtype=_dtype(dtype)), device=device)
+    return _new(np.eye(n, m, dtype=_dtype(dtype)), requires_grad, device)
 
 
 def tril_indices(row: int, col: int, offset: int = 0) -> Tensor:
@@ -107,34 +125,41 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 # ---- like another tensor ----
 
 
-def _like(make: Any, input: Tensor, dtype: Any, requires_grad: bool) -> Tensor:
-    return _new(
-        make(input.data.shape, input.dtype if dtype is None else as_dtype(dtype)), requires_grad, input.device
-    )
+def _like(make: Any, input: Tensor, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    dtype, device = input.dtype if dtype is None else as_dtype(dtype), device or input.device
+    return _new(make(input.data.shape, dtype), requires_grad, device)
 
 
-def empty_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    return _like(np.empty, input, dtype, requires_grad)
+def empty_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    return _like(np.empty, input, dtype, device, requires_grad)
 
 
-def zeros_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    return _like(np.zeros, input, dtype, requires_grad)
+def zeros_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    return _like(np.zeros, input, dtype, device, requires_grad)
 
 
-def ones_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    return _like(np.ones, input, dtype, requires_grad)
+def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    return _like(np.ones, input, dtype, device, requires_grad)
 
 
-def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    return _like(lambda shape, d: np.full(shape, fill_value, d), input, dtype, requires_grad)
+def full_like(
+    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    return _like(lambda shape, d: np.full(shape, fill_value, d), input, dtype, device, requires_grad)
 
 
-def rand_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    return rand(input.shape, dtype=dtype or input.dtype, device=input.device, requires_grad=requires_grad)
+def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    return _like(lambda shape, d: rand(shape, dtype=d).data, input, dtype, device, requires_grad)
 
 
-def randn_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    return randn(input.shape, dtype=dtype or input.dtype, device=input.device, requires_grad=requires_grad)
+def randn_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    return _like(lambda shape, d: randn(shape, dtype=d).data, input, dtype, device, requires_grad)
 
 
 # ---- random ----

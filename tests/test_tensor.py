@@ -386,3 +386,13 @@ def test_numpy_functions_see_arrays():
 def test_mistakes_are_explained(make, words):
     with pytest.raises((TypeError, ValueError, IndexError, RuntimeError), match=words):
         make()
+
+
+def test_new_tensors_may_ask_for_gradients_and_like_ones_for_a_device():
+    x = labkit.arange(3.0, requires_grad=True)
+    (x * labkit.eye(3, requires_grad=True)).sum().backward()
+    assert x.grad.tolist() == [1, 1, 1]
+    assert labkit.linspace(0, 1, 3, requires_grad=True).requires_grad
+    y = labkit.randn_like(x.detach(), dtype=labkit.float64, device="cpu", requires_grad=True)
+    assert (y.dtype, y.shape, y.requires_grad) == (labkit.float64, (3,), True)
+    assert labkit.zeros_like(y, device="cpu").dtype == labkit.float64

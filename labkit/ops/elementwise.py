@@ -222,9 +222,9 @@ def div(k, x, y, *, rounding_mode=None, need):
 
 
 @op
-def pow(k, x, y, *, need):
-    """x to the power y"""
-    x, y = promote(x, y)
+def pow(k, x, exponent, *, need):
+    """x to the power of the exponent, y below"""
+    x, y = promote(x, exponent)
     z = k.pow(x, y)
     kept = z if need[1] else None
 
@@ -315,13 +315,13 @@ def clamp(k, x, min=None, max=None, *, need):
 
 
 @op
-def lerp(k, x, y, weight):
-    """x + weight (y - x)"""
-    x, y, weight = promote(x, y, weight)
-    d = k.sub(y, x)
+def lerp(k, x, end, weight):
+    """x + weight (end - x)"""
+    x, end, weight = promote(x, end, weight)
+    d = k.sub(end, x)
     near_x = k.add(x, k.mul(weight, d))
-    near_y = k.sub(y, k.mul(k.sub(1, weight), d))
-    z = k.where(k.lt(k.abs(weight), 0.5), near_x, near_y)
+    near_end = k.sub(end, k.mul(k.sub(1, weight), d))
+    z = k.where(k.lt(k.abs(weight), 0.5), near_x, near_end)
     return z, lambda g: (k.mul(g, k.sub(1, weight)), k.mul(g, weight), k.mul(g, d))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import labkit
 from labkit import autograd, backends
@@ -98,3 +99,40 @@ assert callable(labkit.tensor) and "torch" not in sys.modules and "numba" not in
     subprocess.run(
         [sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONWARNINGS": "error"}, timeout=60
     )
+
+
+F, TORCH_F = labkit.nn.functional, torch.nn.functional
+
+# Options of torch that have no meaning here: where a result goes, how memory is laid out or pinned.
+NOT_OURS = {"out", "layout", "pin_memory", "memory_format", "_stacklevel"}
+
+# Called by position only, or torch's name is not the one a user sees (a decorator, an inner op, a pickle).
+OTHERWISE = {"clone", "einsum", "enable_grad", "from_numpy", "get_default_dtype", "inference_mode", "load"}
+OTHERWISE |= {"max_pool2d", "save", "set_default_dtype", "set_rng_state", "swapaxes"}
+OTHERWISE |= {"tril_indices", "triu_indices"}
+
+
+def public_functions():
+    """Every function of labkit and of nn.functional that torch has too."""
+    for ours, theirs in ((F, TORCH_F), (labkit, torch)):
+        for name in sorted((set(dir(ours)) & set(dir(theirs))) - OTHERWISE):
+            if inspect.isfunction(getattr(ours, name)) and callable(getattr(theirs, name)):
+                yield pytest.param(getattr(ours, name), getattr(theirs, name), id=f"{ours.__name__}.{name}")
+
+
+def torch_names(function):
+    """The names of the arguments of a function of torch: one set, or one per overload of a built-in."""
+    try:
+        return [set(inspect.signature(function).parameters)]
+    except ValueError:  # a built-in has no signature, but a schema, in which the first argument is "self"
+        packet = getattr(torch.ops.aten, function.__name__)
+        schemas = [getattr(packet, overload)._schema for overload in packet.overloads()]
+        return [{"input" if a.name == "self" else a.name for a in s.arguments} for s in schemas]
+
+
+@pytest.mark.parametrize(("ours", "theirs"), list(public_functions()))
+def test_arguments_have_torchs_names(ours, theirs):
+    takes = set(inspect.signature(ours).parameters)
+    if ours in autograd.OPS.values():
+        takes |= {"input", "other"}  # x and y answer to these names
+    assert any(names - NOT_OURS <= takes for names in torch_names(theirs)), (takes, torch_names(theirs))
