@@ -81,12 +81,22 @@ def run(info: WorkerInfo, fetcher: Callable[[Any], Any], init_fn: Any, tasks: An
                 init_fn(info.id)
             fetch = fetcher(info.dataset)
             while (task := tasks.get()) is not None:
-                # Pickled here, not in the queue's own thread, where a failure would go unseen.
-                results.put(pickle.dumps(fetch(task)))
+                results.put(_pickled(fetch(task)))
     except Exception as error:
         results.put(pickle.dumps(WorkerError.of(error)))
     except KeyboardInterrupt:  # the parent reports it
         pass
+
+
+def _pickled(batch: Any) -> bytes:
+    """The batch as bytes: made here, not in the queue's own thread, where a failure would go unseen."""
+    try:
+        return pickle.dumps(batch)
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        raise TypeError(
+            f"a batch goes from worker to parent by pickle, and this one cannot ({error}). Return tensors, "
+            "arrays and numbers from the dataset, or use num_workers=0."
+        ) from None
 
 
 class Worker:

@@ -49,6 +49,9 @@ class _Tee(io.TextIOBase):
     def flush(self) -> None:
         self.target.flush()
 
+    def close(self) -> None:
+        """Python calls this when the tee is collected; the target may be closed by then, and is not ours."""
+
 
 def to_engine(inputs: dict[str, Any], engine: str) -> dict[str, Any]:
     """Hand NumPy arrays over as the engine's tensors, strides kept; other values pass unchanged."""

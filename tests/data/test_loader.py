@@ -191,7 +191,7 @@ def fail(worker_id):
 def test_errors_around_the_dataset():
     with pytest.raises(OSError, match="OSError in DataLoader worker 0: no such disk"):
         list(data.DataLoader(Squares(), num_workers=1, worker_init_fn=fail))
-    with pytest.raises((AttributeError, RuntimeError), match=r"DataLoader worker 0: .*pickle"):
+    with pytest.raises(TypeError, match=r"DataLoader worker 0: .*by pickle.*lambda.*num_workers=0"):
         list(data.DataLoader(Unpicklable(), None, num_workers=1))
     with pytest.raises(RuntimeError, match=r"DataLoader worker 0 died with exit code -9.*out of memory"):
         list(data.DataLoader(Dying(), num_workers=1))
