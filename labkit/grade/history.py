@@ -100,7 +100,7 @@ class History:
                 found.append((max(at for at in passed if at), f"Week {week} complete"))
         if times and len(times) == len(self.work):
             found.append((times[-1], "The whole course"))
-        return sorted(found)
+        return sorted(found, key=lambda item: item[0])  # at the same moment, the larger thing last
 
 
 _COUNTS = {

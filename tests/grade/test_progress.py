@@ -96,7 +96,7 @@ def test_a_solution_shown_first_is_no_first_try():
 def test_milestones():
     state = replay(*(attempt(key, minute=n) for n, key in enumerate(COURSE)))
     words = [words for _, words in state.milestones()]
-    assert words == ["First exercise passed", "Week 0 complete", "The whole course", "Week 1 complete"]
+    assert words == ["First exercise passed", "Week 0 complete", "Week 1 complete", "The whole course"]
 
 
 @pytest.mark.parametrize(
@@ -211,6 +211,14 @@ def test_the_page_needs_no_script_and_no_network():
     assert not re.search(r"https?:|@import|url\(|javascript:", text)
     assert not any(name.startswith("on") or name in ("src", "href") for name, _ in outline.attributes)
     assert "prefers-color-scheme: dark" in text
+
+
+def test_a_course_untouched_and_a_course_complete():
+    assert 'class="card"' not in page(replay()) and "about to start" in page(replay())
+    done = page(replay(*(attempt(key, minute=n) for n, key in enumerate(COURSE))), datetime(2026, 3, 9))
+    assert "From Mar 2, 2026 to Mar 2, 2026." in done and "4 of 4" in done
+    assert "2026-03-02: 4 attempts" in done and "2026-03-03: 0 attempts" in done
+    assert '2026-03-02: 1 attempt"' in page(replay(attempt("w00.a")), datetime(2026, 3, 9))
 
 
 def test_the_page_says_what_was_done():
