@@ -19,7 +19,7 @@ from pathlib import Path
 from labkit import paths
 from labkit.book.course import lesson_paths
 
-INSTALL = "python -m pip install --editable '.[site]'"
+INSTALL = 'python -m pip install --editable ".[site]"'
 
 
 class SiteError(Exception):

@@ -3,7 +3,7 @@
 project = "labkit"
 html_title = "labkit: learn PyTorch by building it"
 copyright = "the labkit authors, MIT license"
-extensions = ["myst_nb", "labkit.site.mathml"]
+extensions = ["myst_nb", "labkit.site.mathml", "sphinx.ext.githubpages"]
 html_theme = "furo"
 pygments_style = "xcode"
 pygments_dark_style = "github-dark"
@@ -22,4 +22,3 @@ nb_merge_streams = True
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 html_math_renderer = "mathml"
-suppress_warnings = ["myst.header"]

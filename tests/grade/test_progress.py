@@ -127,9 +127,24 @@ def test_calibration():
     words = [
         calibration_words([Prediction("w00.a", right, 10, sure)]) for right, sure in ((8, 8), (4, 8), (9, 5))
     ]
-    assert ["know what you know" in words[0], "too sure" in words[1], "surer than" in words[2]] == [True] * 3
+    assert ["know what you know" in words[0], "too sure" in words[1], "more than you think" in words[2]] == [
+        True
+    ] * 3
     assert calibration_words([Prediction("w00.a", 1, 2, None)]) is None
     assert calibration_words([Prediction("w00.a", 0, 0, 0)]) is None
+
+
+def test_predictions_edited_by_hand_stay_within_what_was_asked():
+    edited = {"kind": "prediction", "at": START, "ex": "w00.a", "right": 40, "of": 3, "sure": 1e9}
+    assert replay(edited).predictions == [Prediction("w00.a", 3, 3, 3)]
+    assert replay(edited | {"right": -1, "of": -2}).predictions == [Prediction("w00.a", 0, 0, 0)]
+
+
+def test_a_clock_that_was_wrong_once_does_not_stop_the_time():
+    state = replay(attempt("w00.a", minute=0), attempt("w00.b", minute=1e6), attempt("w01.a", minute=2))
+    assert state.seconds == 0
+    state = replay(*(attempt(key, minute=n) for key, n in zip(COURSE, (1e6, 2, 5, 9), strict=True)))
+    assert state.seconds == 7 * 60
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(0, "0 min"), (3599, "1 h 0 min"), (7800, "2 h 10 min")])

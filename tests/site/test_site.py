@@ -126,6 +126,7 @@ def test_links_to_files_of_the_course_become_words():
 
 def test_nothing_is_written_beside_the_site(built):
     assert list(built.parent.iterdir()) == [built]
+    assert (built / ".nojekyll").exists()  # or GitHub Pages leaves out _static and with it every style
 
 
 def test_the_front_page_leads_to_every_week(built, pages):
