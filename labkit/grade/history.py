@@ -163,7 +163,7 @@ def _attempt(state: History, key: str, work: Work, event: Mapping[str, Any], at:
 
 
 def _prediction(event: Mapping[str, Any]) -> Prediction:
-    sure = event.get("sure")
+    sure: Any = event.get("sure")
     is_number = isinstance(sure, int | float) and not isinstance(sure, bool) and 0 <= sure < FAR
     of = max(0, _whole(event.get("of")))
     right = min(max(0, _whole(event.get("right"))), of)
