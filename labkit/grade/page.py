@@ -102,8 +102,23 @@ def _weeks(state: History) -> str:
             f'<div class="week"><div>{html.escape(state.week_name(week))}</div>'
             f'<div class="tiles">{tiles}</div><div class="count soft">{done} of {len(keys)}</div></div>'
         )
-    legend = "✓ passed, ~ tried, ! passed before and not any more; point at a square for its name"
-    return f'<h2>The course</h2><div class="box">{"".join(rows)}</div><p class="soft">{legend}</p>'
+    legend = "✓ passed, ~ tried, ! passed before and not any more"
+    names = f"<details><summary>The exercises by name</summary>{_names(state)}</details>"
+    return f'<h2>The course</h2><div class="box">{"".join(rows)}{names}</div><p class="soft">{legend}</p>'
+
+
+def _names(state: History) -> str:
+    """What the squares stand for, where nothing can be pointed at: on a phone, by keyboard, for a friend."""
+    parts = []
+    for week, keys in state.weeks().items():
+        items = "".join(_name(state.work[key], state.exercises[key].title) for key in keys)
+        parts.append(f'<h3>{html.escape(state.week_name(week))}</h3><ul class="names">{items}</ul>')
+    return "".join(parts)
+
+
+def _name(work: Work, title: str) -> str:
+    tries = f'<span class="soft">{_tile_words(work).removeprefix(", ")}</span>'
+    return f'<li><span class="sign">{SIGNS[work.kind]}</span>{html.escape(title)} {tries}</li>'
 
 
 def _tile(state: History, key: str) -> str:

@@ -52,6 +52,9 @@ def test_the_page_at_every_stage(weeks, title, context, tmp_path, picture):
     assert len(shown) == {0: 0, 4: 3}.get(weeks, len(shown)) and all(loads and says for loads, says in shown)
     done = {0: 0, 4: 4, 99: page.locator(".week").count()}[weeks]
     assert page.locator(".week:not(:has(.tile:not(.passed)))").count() == done
+    page.get_by_text("The exercises by name").click()
+    assert page.locator(".names li").count() == page.locator(".tile").count()
+    assert page.locator(".names li").first.is_visible()
     for theme in THEMES:
         page.emulate_media(color_scheme=theme)
         assert_readable(page.locator("body"))

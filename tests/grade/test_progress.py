@@ -242,6 +242,9 @@ def test_the_page_says_what_was_done():
     assert "Next: Title of w01.a" in text
     assert "One too many: <code>n - 1</code>." in text
     assert text.count("tile passed") == 2 and text.count("tile tried current") == 1
+    assert '<span class="sign">✓</span>Title of w00.a <span class="soft">2 tries</span>' in text
+    assert '<span class="sign">✓</span>Title of w00.b <span class="soft">first try</span>' in text
+    assert '<span class="sign"></span>Title of w01.b <span class="soft"></span>' in text
     assert "March 9, 2026" in text and "Week 0 complete" in text
     assert "2 of 4 right where you expected 4" in text
 
