@@ -100,7 +100,7 @@ class History:
                 found.append((max(at for at in passed if at), f"Week {week} complete"))
         if times and len(times) == len(self.work):
             found.append((times[-1], "The whole course"))
-        return sorted(found)
+        return sorted(found, key=lambda item: item[0])  # at the same moment, the larger thing last
 
 
 _COUNTS = {
@@ -126,7 +126,7 @@ def history(
         if key not in state.work:
             continue
         spent = at - before if 0 < at - before <= PAUSE else 0.0
-        before = max(before, at)
+        before = at
         state.seconds += spent
         work = state.work[key]
         if not work.passed:
@@ -163,10 +163,11 @@ def _attempt(state: History, key: str, work: Work, event: Mapping[str, Any], at:
 
 
 def _prediction(event: Mapping[str, Any]) -> Prediction:
-    sure = event.get("sure")
+    sure: Any = event.get("sure")
     is_number = isinstance(sure, int | float) and not isinstance(sure, bool) and 0 <= sure < FAR
-    right, of = _whole(event.get("right")), _whole(event.get("of"))
-    return Prediction(event["ex"], right, of, sure if is_number else None)
+    of = max(0, _whole(event.get("of")))
+    right = min(max(0, _whole(event.get("right"))), of)
+    return Prediction(event["ex"], right, of, min(sure, of) if is_number else None)
 
 
 def _whole(value: Any) -> int:
@@ -191,7 +192,7 @@ def calibration_words(predictions: Iterable[Prediction]) -> str | None:
     if abs(gap) <= 0.1:
         verdict = "you know what you know"
     else:
-        verdict = "a little too sure" if gap > 0 else "surer than you think you may be"
+        verdict = "a little too sure" if gap > 0 else "you know more than you think"
     return f"Predictions: {right} of {of} right where you expected {sure:g}; {verdict}."
 
 

@@ -28,7 +28,7 @@ LINES = 16  # of printed text, where there is no picture
 
 @dataclass(frozen=True)
 class Milestone:
-    """`picture` is an image tag that holds its own data, or empty; `text` is what was printed last."""
+    """`picture` is an image tag that holds its own data, or empty; `text` is the longest printed."""
 
     week: int
     title: str
@@ -58,7 +58,8 @@ def _of_lesson(root: Path, lesson: Lesson) -> Milestone | None:
     if not pictures and not texts:
         return None
     week = int(lesson.path.parent.name[4:6])
-    return Milestone(week, title, (pictures or [""])[-1], (texts or [""])[-1])
+    longest = max(texts, key=len, default="")
+    return Milestone(week, title, (pictures or [""])[-1], _beginning(longest))
 
 
 def section(lesson: Lesson) -> tuple[str, set[str]]:
@@ -93,7 +94,12 @@ def _texts(outputs: list[dict[str, Any]]) -> Iterator[str]:
     for output in outputs:
         text = _joined(output.get("text")).strip("\n") if output.get("name") == "stdout" else ""
         if text:
-            yield "\n".join(text.split("\n")[-LINES:])
+            yield text
+
+
+def _beginning(text: str) -> str:
+    lines = text.split("\n")
+    return "\n".join([*lines[:LINES], "…"] if len(lines) > LINES else lines)
 
 
 def _joined(value: Any) -> str:

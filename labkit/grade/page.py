@@ -12,6 +12,7 @@ from labkit.exercises.declare import Exercise
 from labkit.grade.history import History, Work, calibration, calibration_words, duration
 from labkit.grade.milestones import Milestone
 from labkit.grade.verdict import inline
+from labkit.viz.figure import plural
 
 SIGNS = {"passed": "✓", "failing": "!", "tried": "~", "open": ""}
 WEEKS_SHOWN, MISTAKES_SHOWN = 18, 8
@@ -20,7 +21,13 @@ WEEKS_SHOWN, MISTAKES_SHOWN = 18, 8
 def page(state: History, now: datetime | None = None, made: Sequence[Milestone] = ()) -> str:
     """The whole page as text; `made` is what to show of the milestones."""
     now = now or datetime.now()
-    parts = [_header(state), _cards(state), _weeks(state), _gallery(made), _mistakes(state)]
+    parts = [
+        _header(state),
+        _cards(state) if state.latest else "",
+        _weeks(state),
+        _gallery(made),
+        _mistakes(state),
+    ]
     parts += [_predictions(state), _dates(state), _days(state, now.date())]
     end = f"Made by <code>make progress</code> on {now:%B} {now.day}, {now.year}; it stays on this machine."
     style = Path(__file__).with_name("progress.css").read_text(encoding="utf-8")
@@ -50,7 +57,8 @@ def _header(state: History) -> str:
 def _next(state: History) -> str:
     key = state.current
     if key is None:
-        return "Nothing is left to do."
+        times = [work.passed_at for work in state.work.values() if work.passed_at]
+        return f"From {_day(min(times))} to {_day(max(times))}." if times else "Nothing is left to do."
     exercise = state.exercises[key]
     return f"Next: {html.escape(exercise.title)} (<code>{key}</code>), about {exercise.minutes} minutes"
 
@@ -94,8 +102,23 @@ def _weeks(state: History) -> str:
             f'<div class="week"><div>{html.escape(state.week_name(week))}</div>'
             f'<div class="tiles">{tiles}</div><div class="count soft">{done} of {len(keys)}</div></div>'
         )
-    legend = "✓ passed, ~ tried, ! passed before and not any more; point at a square for its name"
-    return f'<h2>The course</h2><div class="box">{"".join(rows)}</div><p class="soft">{legend}</p>'
+    legend = "✓ passed, ~ tried, ! passed before and not any more"
+    names = f"<details><summary>The exercises by name</summary>{_names(state)}</details>"
+    return f'<h2>The course</h2><div class="box">{"".join(rows)}{names}</div><p class="soft">{legend}</p>'
+
+
+def _names(state: History) -> str:
+    """What the squares stand for, where nothing can be pointed at: on a phone, by keyboard, for a friend."""
+    parts = []
+    for week, keys in state.weeks().items():
+        items = "".join(_name(state.work[key], state.exercises[key].title) for key in keys)
+        parts.append(f'<h3>{html.escape(state.week_name(week))}</h3><ul class="names">{items}</ul>')
+    return "".join(parts)
+
+
+def _name(work: Work, title: str) -> str:
+    tries = f'<span class="soft">{_tile_words(work).removeprefix(", ")}</span>'
+    return f'<li><span class="sign">{SIGNS[work.kind]}</span>{html.escape(title)} {tries}</li>'
 
 
 def _tile(state: History, key: str) -> str:
@@ -176,12 +199,14 @@ def _days(state: History, today: date) -> str:
     start = today - timedelta(days=today.weekday() + 7 * (WEEKS_SHOWN - 1))
     days = [start + timedelta(days=n) for n in range((today - start).days + 1)]
     squares = "".join(_square(day, state.days.get(day, 0)) for day in days)
-    return f'<h2>Days</h2><div class="box"><div class="days">{squares}</div></div>'
+    legend = f"the last {WEEKS_SHOWN} weeks, a column each from Monday to Sunday; darker is more attempts"
+    box = f'<div class="box"><div class="days">{squares}</div></div>'
+    return f'<h2>Days</h2>{box}<p class="soft">{legend}</p>'
 
 
 def _square(day: date, count: int) -> str:
     level = "" if not count else " on l1" if count < 4 else " on l2" if count < 10 else " on"
-    return f'<div class="day{level}" title="{day}: {count} attempts"></div>'
+    return f'<div class="day{level}" title="{day}: {plural(count, "attempt")}"></div>'
 
 
 def _day(at: float) -> str:

@@ -138,5 +138,10 @@ def _short(text: str, most: int = LONGEST - 2) -> str:
 
 
 def inline(text: str) -> str:
-    """Escape, and set what stands between backticks as code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
+    """Escape, and set what stands between backticks as code, between stars as stressed."""
+    code_or_stress = r"`([^`]+)`|(?<![\w*])\*([^\s*`](?:[^*`]*[^\s*`])?)\*(?![\w*])"
+
+    def marked(match: re.Match[str]) -> str:
+        return f"<code>{match[1]}</code>" if match[1] else f"<em>{match[2]}</em>"
+
+    return re.sub(code_or_stress, marked, html.escape(text, quote=False))

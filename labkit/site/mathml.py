@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw by themselves: no script, no fonts, nothing to fetch."""
+"""Formulas as MathML, which browsers draw by themselves: no script, nothing to fetch."""
 
 from __future__ import annotations
 

@@ -16,18 +16,22 @@ from labkit.book.build import learner_path, solution_path
 from labkit.book.course import lesson_paths, lesson_title, read_lesson, week_title
 from labkit.book.notebook import Cell, Notebook, dumps, labkit_of, learner_notebook, make_cell, read
 from labkit.book.percent import MARKER, Lesson
+from labkit.site import SiteError
 
 LINK = re.compile(r"(?<!!)\[(?P<words>[^\]\[]*)\]\((?P<target>[^)\s]+)\)")
+WEEK_ROW = re.compile(r"^\| (?P<week>\d+) \| (?P<what>[^|]+?) \|", re.MULTILINE)
+EXPLORER = re.compile(r"^viz\.\w+_explorer\(", re.MULTILINE)
 PICTURE = re.compile(r"!\[[^\]]*\]\((?P<path>[^):]+)\)")
+STILL = "*A still picture. It comes with controls where the cell is run: `make lab`, then `{}`.*"
 
 
 def write_pages(root: Path, folder: Path, solutions: bool = False) -> None:
     """Write the sources of the whole site into `folder`."""
-    weeks: dict[str, list[str]] = {}
+    weeks: dict[str, list[tuple[str, str]]] = {}  # folder: (title, page) of its lessons
     for path in lesson_paths(root):
         lesson = read_lesson(root, path)
         name = f"{lesson.path.parent.name}/{lesson.path.stem}"
-        weeks.setdefault(lesson.path.parent.name, []).append(f"{lesson_title(lesson)} <{name}>")
+        weeks.setdefault(lesson.path.parent.name, []).append((lesson_title(lesson), name))
         target = folder / f"{name}.ipynb"
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(dumps(lesson_page(root, lesson, solutions)), encoding="utf-8")
@@ -35,13 +39,16 @@ def write_pages(root: Path, folder: Path, solutions: bool = False) -> None:
     for match in PICTURE.finditer(front):
         (folder / match["path"]).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / match["path"], folder / match["path"])
-    (folder / "index.md").write_text(without_files(front) + contents(weeks), encoding="utf-8")
+    (folder / "index.md").write_text(front_page(without_files(front), weeks), encoding="utf-8")
 
 
 def lesson_page(root: Path, lesson: Lesson, solutions: bool = False) -> Notebook:
     """The learner's notebook with the stored outputs of its demonstrations."""
-    stored = {cell["id"]: cell for cell in read(solution_path(root, lesson))["cells"]}
+    where = learner_path(root, lesson).relative_to(root).as_posix()
     nb = learner_notebook(lesson, __version__)
+    stored = _stored(root, lesson)
+    if not {cell["id"] for cell in nb["cells"]} <= set(stored):
+        raise SiteError(f"{lesson.path} is newer than its notebook. Run `make build` first.")
     cells = list[Cell]()
     for cell in nb["cells"]:
         if cell["cell_type"] == "markdown":
@@ -51,10 +58,19 @@ def lesson_page(root: Path, lesson: Lesson, solutions: bool = False) -> Notebook
         cells.append(cell)
         if solutions and labkit_of(cell)["role"] == "exercise":
             cells.append(_folded(cell["id"], stored[cell["id"]]["source"]))
-    where = learner_path(root, lesson).relative_to(root).as_posix()
+        if cell["cell_type"] == "code" and EXPLORER.search(cell["source"]):
+            cells.append(make_cell("markdown", STILL.format(where), f"{cell['id']}-still"))
     note = f"*This page is for reading. To solve it, type `make lab` and open `{where}`.*"
     cells.insert(1, make_cell("markdown", note, f"{cells[0]['id']}-where"))
     return nb | {"cells": cells}
+
+
+def _stored(root: Path, lesson: Lesson) -> dict[str, Cell]:
+    """The cells of the executed notebook, by id."""
+    try:
+        return {cell["id"]: cell for cell in read(solution_path(root, lesson))["cells"]}
+    except FileNotFoundError:
+        raise SiteError(f"{lesson.path} has no executed notebook yet. Run `make build` first.") from None
 
 
 def _readable(output: dict[str, Any]) -> dict[str, Any]:
@@ -87,11 +103,27 @@ def without_files(text: str) -> str:
     return LINK.sub(keep, text)
 
 
-def contents(weeks: dict[str, list[str]]) -> str:
+def front_page(readme: str, weeks: dict[str, list[tuple[str, str]]]) -> str:
+    """The README as the way in: where reading begins, and from each week of its table to its first lesson."""
+    first = {int(folder[4:6]): names[0][1] for folder, names in weeks.items()}
+
+    def linked(row: re.Match[str]) -> str:
+        page = first.get(int(row["week"]))
+        return f"| {row['week']} | [{row['what']}]({page}.ipynb) |" if page else row[0]
+
+    text = WEEK_ROW.sub(linked, readme)
+    if first and text.count("\n\n") >= 2:
+        begin = f"[Begin with week {min(first)}]({first[min(first)]}.ipynb)"
+        title, promise, rest = text.split("\n\n", 2)
+        read = f"{begin}, or search for a word: these pages hold every lesson, for reading."
+        text = "\n\n".join([title, promise, read, rest])
+    return text + contents(weeks)
+
+
+def contents(weeks: dict[str, list[tuple[str, str]]]) -> str:
     """The table of contents at the side: a heading per week, a line per lesson."""
     parts = []
-    for week, names in weeks.items():
-        parts.append(
-            f"\n```{{toctree}}\n:hidden:\n:caption: '{week_title(week)}'\n\n" + "\n".join(names) + "\n```\n"
-        )
+    for week, lessons in weeks.items():
+        lines = "\n".join(f"{title} <{name}>" for title, name in lessons)
+        parts.append(f"\n```{{toctree}}\n:hidden:\n:caption: '{week_title(week)}'\n\n{lines}\n```\n")
     return "".join(parts)

@@ -23,6 +23,7 @@ EXAMPLES = {  # name: (shape, stride, offset, storage)
     "windows of 3": ("10, 3", "1, 1", 0, 12),
     "one row repeated": ("3, 4", "0, 1", 4, 12),
 }
+STILL = "The controls need a kernel: open the notebook in JupyterLab and run this cell. A still picture:"
 
 
 class Explorer:
@@ -71,7 +72,7 @@ class Explorer:
         from IPython.display import display
 
         if not os.environ.get("LABKIT_LANE"):
-            display(self.controls)
+            display(self.controls._repr_mimebundle_() | {"text/plain": STILL}, raw=True)
         self._handle = display(self.figure, display_id=True)
 
 

@@ -1,8 +1,81 @@
-"""`make progress` as a page: opened from disk, without a script, in light and dark."""
+"""`make progress` as a page: opened from disk, without a script, in light and dark, on a phone, on paper."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from labkit.book.course import lesson_paths
+from labkit.exercises import all_exercises
 
 from .lesson import THEMES, assert_readable
+from .server import REPOSITORY
 
 START = "weeks/week00_start/01_start.ipynb"
+BEGAN = 1_767_000_000  # seconds since 1970
+
+
+def learner(folder, weeks: int):
+    """The page of someone who has solved so many weeks, each exercise after meeting its first mistake."""
+    shutil.copytree(REPOSITORY / "solutions", folder / "solutions", ignore=shutil.ignore_patterns("*.ipynb"))
+    for path in lesson_paths(REPOSITORY):
+        solved = int(path.parent.name[4:6]) < weeks
+        name = f"{path.parent.name}/{path.stem}.ipynb"
+        (folder / "weeks" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / ("solutions" if solved else "weeks") / name, folder / "weeks" / name)
+    events, at = [], BEGAN
+    for key, exercise in all_exercises().items():
+        if exercise.week >= weeks:
+            continue
+        for mistake in exercise.mistakes[:1]:
+            events.append({"ex": key, "status": "values", "mistake": mistake.name, "at": (at := at + 400)})
+        events.append({"ex": key, "status": "pass", "mistake": None, "at": (at := at + 500)})
+    (folder / "progress").mkdir()
+    lines = [json.dumps({"kind": "attempt", **event}) for event in events]
+    (folder / "progress/events.jsonl").write_text("\n".join(lines) + '\n{"kind": "attem')  # and a torn line
+    environment = os.environ | {"LABKIT_ROOT": str(folder), "PYTHONPATH": str(REPOSITORY)}
+    subprocess.run([sys.executable, "-m", "labkit", "progress"], env=environment, check=True, timeout=120)
+    return folder / "progress/progress.html"
+
+
+@pytest.mark.parametrize(
+    ("weeks", "title"), [(0, "about to start"), (4, "Building PyTorch by hand"), (99, "all of it")]
+)
+def test_the_page_at_every_stage(weeks, title, context, tmp_path, picture):
+    page = context.new_page()
+    page.goto(learner(tmp_path, weeks).as_uri())
+    assert title in page.locator("h1").inner_text()
+    shown = page.evaluate("[...document.images].map(i => [i.naturalWidth > 0, i.alt.split(' ').length > 2])")
+    assert len(shown) == {0: 0, 4: 3}.get(weeks, len(shown)) and all(loads and says for loads, says in shown)
+    done = {0: 0, 4: 4, 99: page.locator(".week").count()}[weeks]
+    assert page.locator(".week:not(:has(.tile:not(.passed)))").count() == done
+    page.get_by_text("The exercises by name").click()
+    assert page.locator(".names li").count() == page.locator(".tile").count()
+    assert page.locator(".names li").first.is_visible()
+    for theme in THEMES:
+        page.emulate_media(color_scheme=theme)
+        assert_readable(page.locator("body"))
+        for kind, width in (("screen", 1280), ("phone", 400), ("small-phone", 320)):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            path = picture(page, f"progress-{weeks}-weeks-{kind}-{theme}")
+            assert path.exists()
+
+
+def test_the_page_on_paper(context, tmp_path, picture):
+    """Paper is white, whatever the screen prefers, and a sign on a colored square needs its color."""
+    page = context.new_page()
+    page.set_viewport_size({"width": 700, "height": 1000})
+    page.goto(learner(tmp_path, 4).as_uri())
+    page.emulate_media(media="print", color_scheme="dark")
+    assert_readable(page.locator("body"))
+    style = "e => [getComputedStyle(e).printColorAdjust, getComputedStyle(document.body).color]"
+    adjust, ink = page.locator(".tile.passed").first.evaluate(style)
+    assert adjust == "exact" and max(map(int, ink[4:-1].split(","))) < 100
+    picture(page, "progress-print")
 
 
 def test_the_page_shows_what_was_done(open_lesson, lab, picture):

@@ -81,6 +81,13 @@ def test_lines_of_text_in_either_form(course):
     assert "one\n&lt;two&gt;" in page(history([], {}, {}), made=[made])
 
 
+def test_the_longest_text_is_shown_from_its_beginning(course):
+    play = "\n".join(f"line {n}" for n in range(40))
+    save(course, **{"t-made": [printed("true\n"), printed(play), printed("one more\nnumber")]})
+    (made,) = reached(course)
+    assert made.text.split("\n") == [*(f"line {n}" for n in range(16)), "…"]
+
+
 @pytest.mark.parametrize(
     "outputs",
     [

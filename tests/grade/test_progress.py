@@ -96,7 +96,7 @@ def test_a_solution_shown_first_is_no_first_try():
 def test_milestones():
     state = replay(*(attempt(key, minute=n) for n, key in enumerate(COURSE)))
     words = [words for _, words in state.milestones()]
-    assert words == ["First exercise passed", "Week 0 complete", "The whole course", "Week 1 complete"]
+    assert words == ["First exercise passed", "Week 0 complete", "Week 1 complete", "The whole course"]
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,24 @@ def test_calibration():
     words = [
         calibration_words([Prediction("w00.a", right, 10, sure)]) for right, sure in ((8, 8), (4, 8), (9, 5))
     ]
-    assert ["know what you know" in words[0], "too sure" in words[1], "surer than" in words[2]] == [True] * 3
+    assert ["know what you know" in words[0], "too sure" in words[1], "more than you think" in words[2]] == [
+        True
+    ] * 3
     assert calibration_words([Prediction("w00.a", 1, 2, None)]) is None
     assert calibration_words([Prediction("w00.a", 0, 0, 0)]) is None
+
+
+def test_predictions_edited_by_hand_stay_within_what_was_asked():
+    edited = {"kind": "prediction", "at": START, "ex": "w00.a", "right": 40, "of": 3, "sure": 1e9}
+    assert replay(edited).predictions == [Prediction("w00.a", 3, 3, 3)]
+    assert replay(edited | {"right": -1, "of": -2}).predictions == [Prediction("w00.a", 0, 0, 0)]
+
+
+def test_a_clock_that_was_wrong_once_does_not_stop_the_time():
+    state = replay(attempt("w00.a", minute=0), attempt("w00.b", minute=1e6), attempt("w01.a", minute=2))
+    assert state.seconds == 0
+    state = replay(*(attempt(key, minute=n) for key, n in zip(COURSE, (1e6, 2, 5, 9), strict=True)))
+    assert state.seconds == 7 * 60
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(0, "0 min"), (3599, "1 h 0 min"), (7800, "2 h 10 min")])
@@ -213,12 +228,23 @@ def test_the_page_needs_no_script_and_no_network():
     assert "prefers-color-scheme: dark" in text
 
 
+def test_a_course_untouched_and_a_course_complete():
+    assert 'class="card"' not in page(replay()) and "about to start" in page(replay())
+    done = page(replay(*(attempt(key, minute=n) for n, key in enumerate(COURSE))), datetime(2026, 3, 9))
+    assert "From Mar 2, 2026 to Mar 2, 2026." in done and "4 of 4" in done
+    assert "2026-03-02: 4 attempts" in done and "2026-03-03: 0 attempts" in done
+    assert '2026-03-02: 1 attempt"' in page(replay(attempt("w00.a")), datetime(2026, 3, 9))
+
+
 def test_the_page_says_what_was_done():
     text = page(busy(), datetime(2026, 3, 9))
     assert 'aria-label="2 of 4 exercises passed"' in text and "50%" in text
     assert "Next: Title of w01.a" in text
     assert "One too many: <code>n - 1</code>." in text
     assert text.count("tile passed") == 2 and text.count("tile tried current") == 1
+    assert '<span class="sign">✓</span>Title of w00.a <span class="soft">2 tries</span>' in text
+    assert '<span class="sign">✓</span>Title of w00.b <span class="soft">first try</span>' in text
+    assert '<span class="sign"></span>Title of w01.b <span class="soft"></span>' in text
     assert "March 9, 2026" in text and "Week 0 complete" in text
     assert "2 of 4 right where you expected 4" in text
 

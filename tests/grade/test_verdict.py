@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from labkit.grade.verdict import STATUSES, Verdict, redrawn
+from labkit.grade.verdict import STATUSES, Verdict, inline, redrawn
 
 
 def wrong(headline="h", lines=()):
@@ -76,3 +76,15 @@ def test_a_stored_box_is_redrawn_with_its_picture():
     assert redrawn(verdict.record(), old) == drawn.html()
     assert redrawn(verdict.record(), drawn.html()) == drawn.html()
     assert redrawn(verdict.record(), verdict.html()) == verdict.html()
+
+
+@pytest.mark.parametrize(
+    ("text", "markup"),
+    [
+        ("a share of *rows*, not of `x * y * z`", "a share of <em>rows</em>, not of <code>x * y * z</code>"),
+        ("2*x*y, a * b * c, f(*args, **kwargs)", "2*x*y, a * b * c, f(*args, **kwargs)"),
+        ("*the mean* of `a<b`", "<em>the mean</em> of <code>a&lt;b</code>"),
+    ],
+)
+def test_what_is_marked_in_a_line(text, markup):
+    assert inline(text) == markup

@@ -3,6 +3,7 @@
 import re
 import shutil
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -37,7 +38,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
+    folder = tmp_path_factory.mktemp("course") / "site"
     site.build(ROOT, folder)
     return folder
 
@@ -123,6 +124,54 @@ def test_links_to_files_of_the_course_become_words():
     assert without_files(f"[the loader](../../labkit/data/loader.py), {kept}") == f"the loader, {kept}"
 
 
+def test_nothing_is_written_beside_the_site(built):
+    assert list(built.parent.iterdir()) == [built]
+    assert (built / ".nojekyll").exists()  # or GitHub Pages leaves out _static and with it every style
+
+
+def test_the_front_page_leads_to_every_week(built, pages):
+    targets = set(pages[built / "index.html"].links)
+    for week in {path.parent.name for path in lesson_paths(ROOT)}:
+        first = sorted(path.stem for path in lesson_paths(ROOT) if path.parent.name == week)[0]
+        row = re.compile(rf'<td><p><a class="reference internal" href="{week}/{first}.html"')
+        assert f"{week}/{first}.html" in targets
+        assert row.search((built / "index.html").read_text(encoding="utf-8")), week
+
+
+def test_a_still_of_an_explorer_says_where_it_moves():
+    seen = 0
+    for path in lesson_paths(ROOT):
+        cells = lesson_page(ROOT, read_lesson(ROOT, path))["cells"]
+        for cell, after in pairwise(cells):
+            if cell["cell_type"] == "code" and "_explorer(" in cell["source"]:
+                seen += 1
+                assert "<img " in "".join(cell["outputs"][0]["data"]["text/html"])
+                assert f"weeks/{path.parent.name}/{path.stem}.ipynb" in after["source"]
+    assert seen >= 6
+
+
+def test_an_earlier_site_is_replaced_and_hidden_files_stay(tmp_path):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "week99_gone").mkdir()
+    (tmp_path / "week99_gone/old.html").write_text("old")
+    made = tmp_path / ".made"
+    made.mkdir()
+    (made / "index.html").write_text("new")
+    site._replace(tmp_path, made)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".git", ".made", "index.html"]
+
+
+@pytest.mark.parametrize(
+    ("target", "words"), [("notes.txt", "is a file"), ("notes.txt/x", "cannot be written")]
+)
+def test_a_place_that_cannot_hold_a_site_is_refused_before_any_work(target, words, tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("mine")
+    assert site.main(["--to", str(tmp_path / target)]) == 2
+    said = capsys.readouterr()
+    assert words in said.err and "--to" in said.err and not said.out
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
 def test_a_folder_with_something_else_is_left_alone(tmp_path, capsys):
     (tmp_path / "thesis.txt").write_text("years of work")
     assert site.main(["--to", str(tmp_path)]) == 2
@@ -135,11 +184,28 @@ def test_what_is_missing_is_named(monkeypatch, capsys):
     assert "needs furo" in capsys.readouterr().err
 
 
-def test_a_broken_lesson_is_reported_with_its_page(tmp_path):
+@pytest.fixture
+def small(tmp_path) -> Path:
+    """The source of week 0, in a course of its own; its notebook is beside it."""
     shutil.copytree(ROOT / "solutions/week00_start", tmp_path / "solutions/week00_start")
-    source = tmp_path / "solutions/week00_start/01_start.py"
-    source.write_text(source.read_text() + "# %% [markdown] id=w00-broken\n# [lost](nowhere.ipynb)\n")
     (tmp_path / "README.md").write_text("# A course\n")
+    return tmp_path / "solutions/week00_start/01_start.py"
+
+
+def test_a_lesson_without_its_notebook_says_to_build(small, tmp_path):
+    small.write_text(small.read_text() + "# %% [markdown] id=w00-new\n# News.\n")
+    with pytest.raises(site.SiteError, match=r"01_start\.py is newer than its notebook. Run `make build`"):
+        site.build(tmp_path, tmp_path / "out")
+    small.with_suffix(".ipynb").unlink()
+    with pytest.raises(site.SiteError, match=r"01_start\.py has no executed notebook yet. Run `make build`"):
+        site.build(tmp_path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_broken_lesson_is_reported_with_its_page(small, tmp_path):
+    small.write_text(
+        small.read_text().replace("# Some exercises ask", "# [lost](nowhere.ipynb) Some exercises ask")
+    )
     with pytest.raises(site.SiteError, match=r"week00_start/01_start.*nowhere"):
         site.build(tmp_path, tmp_path / "out")
     assert paths.root() == ROOT

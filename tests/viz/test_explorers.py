@@ -97,6 +97,9 @@ def test_output_holds_controls_and_a_still_picture(strides, monkeypatch):
     monkeypatch.delenv("LABKIT_LANE", raising=False)
     controls, picture = _shown(strides)
     assert "application/vnd.jupyter.widget-view+json" in controls.data
+    assert (
+        "run this cell" in controls.data["text/plain"]
+    )  # what GitHub and paper show in place of the controls
     assert picture.data["text/html"] == strides.figure.html
     assert picture.data["text/plain"] == strides.figure.text
 

@@ -1,0 +1,174 @@
+"""`make site` as a reader meets it: from a web server and from disk, on a phone, in the dark, by keyboard."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labkit import site
+from labkit.book.course import lesson_paths
+
+from .lesson import THEMES, assert_readable
+from .server import REPOSITORY
+
+WIDTHS = (360, 820, 1010, 1366, 1440)  # phone, tablets, laptops: each a different layout of the theme
+MATH = "week05_cnn/01_convolution.html"
+LOOKED_AT = ("index.html", "week00_start/01_start.html", MATH, "search.html?q=stride")
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def folder(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return site.build(REPOSITORY, tmp_path_factory.mktemp("site") / "site").parent
+
+
+@pytest.fixture(scope="module")
+def served(folder: Path) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def reader(context: Any) -> Iterator[Any]:
+    """A page of the browser. Whatever it asks for is on the site: nothing from elsewhere, nothing missing."""
+    page = context.new_page()
+    asked, refused = list[str](), list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("requestfailed", lambda request: refused.append(request.url))
+    yield page
+    elsewhere = [
+        url for url in asked if not url.startswith(("http://127.0.0.1:", "file:", "data:", "about:"))
+    ]
+    assert asked and not elsewhere, f"asked for from elsewhere: {elsewhere}"
+    assert not refused, f"could not be had: {refused}"
+
+
+@pytest.mark.parametrize("from_disk", [False, True], ids=["served", "from disk"])
+def test_a_reader_begins_turns_pages_and_searches_without_a_mouse(from_disk, served, folder, reader):
+    reader.goto((folder / "index.html").as_uri() if from_disk else served)
+    reader.get_by_role("link", name="Begin with week 0").click()
+    assert reader.title().startswith("Week 0 · Start here")
+    reader.locator(".next-page").click()
+    assert reader.title().startswith("Week 1 · 01 Storage and strides")
+    reader.locator(".prev-page").click()
+    assert reader.title().startswith("Week 0 · Start here")
+
+    reader.wait_for_load_state("load")
+    reader.keyboard.press("/")
+    reader.keyboard.type("im2col")
+    reader.keyboard.press("Enter")
+    found = reader.locator("#search-results li a")
+    found.first.wait_for()
+    assert found.all_inner_texts() == ["Week 5 · 01 Convolution"]
+    found.first.focus()
+    reader.keyboard.press("Enter")
+    reader.get_by_role("heading", name="Week 5 · 01 Convolution").wait_for()
+    assert reader.get_by_text("im2col").first.is_visible()
+
+
+def test_every_page_is_whole_at_every_width(served, reader):
+    """Every picture loads and has a sentence for those who cannot see it; headings are in order; nothing
+    sticks out of the window, from a small phone to a large screen."""
+    pages = ["index.html", *(f"{path.parent.name}/{path.stem}.html" for path in lesson_paths(REPOSITORY))]
+    for name in pages:
+        reader.goto(served + name)
+        facts = reader.evaluate(
+            """() => ({
+                lang: document.documentElement.lang,
+                lost: [...document.images].filter(i => !i.naturalWidth).map(i => i.src.slice(0, 80)),
+                alts: [...document.querySelectorAll("article img")].map(i => i.alt),
+                levels: [...document.querySelectorAll("article :is(h1,h2,h3,h4)")].map(h => +h.tagName[1]),
+            })"""
+        )
+        assert facts["lang"] == "en" and not facts["lost"], name
+        wordless = [alt for alt in facts["alts"] if len(alt.split()) < 3]
+        assert not wordless, f"{name}: alt texts that say nothing: {wordless}"
+        levels = facts["levels"]
+        jumps = [pair for pair in pairwise(levels) if pair[1] > pair[0] + 1]
+        assert levels[0] == 1 and levels.count(1) == 1 and not jumps, f"{name}: headings {levels}"
+        for width in WIDTHS:
+            reader.set_viewport_size({"width": width, "height": 800})
+            wide = reader.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width, f"{name} is {wide} wide in a window of {width}"
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_pages_are_readable_in_light_and_dark(theme, served, reader, picture):
+    reader.emulate_media(color_scheme=theme)
+    for name in LOOKED_AT:
+        reader.goto(served + name)
+        if "search" in name:
+            reader.locator("#search-results li a").first.wait_for()
+        assert_readable(reader.locator("body"))
+        for kind, width in (("screen", 1280), ("phone", 400)):
+            reader.set_viewport_size({"width": width, "height": 900})
+            picture(reader, f"site-{name.partition('.')[0].replace('/', '-')}-{kind}-{theme}")
+
+
+def test_the_theme_is_chosen_by_a_button_and_kept(served, reader):
+    reader.emulate_media(color_scheme="light")
+    reader.goto(served)
+    paper = "getComputedStyle(document.body).backgroundColor"
+    light = reader.evaluate(paper)
+    for _ in range(3):  # the button goes round: the system's choice, light, dark
+        if reader.evaluate(paper) != light:
+            break
+        reader.locator(".content-icon-container .theme-toggle").click()
+    dark = reader.evaluate(paper)
+    assert dark != light
+    reader.goto(served + MATH)
+    assert reader.evaluate(paper) == dark
+
+
+def test_formulas_stretch_with_what_they_enclose(served, reader):
+    """Without a font for mathematics a floor bracket is as high as a letter; the site brings its own."""
+    reader.goto(served + MATH)
+    loaded = reader.evaluate("document.fonts.ready.then(() => [...document.fonts].map(font => font.status))")
+    assert loaded == ["loaded"]
+    bracket = reader.locator("math mo", has_text="⌊").first.bounding_box()
+    fraction = reader.locator("math mfrac").first.bounding_box()
+    assert bracket["height"] >= 0.9 * fraction["height"]
+
+
+def test_on_paper_nothing_is_cut_off(served, reader, picture):
+    reader.emulate_media(media="print")
+    reader.set_viewport_size({"width": 700, "height": 1000})  # the width of an A4 sheet between its margins
+    reader.goto(served + MATH)
+    cut = reader.evaluate(
+        "[...document.querySelectorAll('pre')].filter(p => p.scrollWidth > p.clientWidth + 1).length"
+    )
+    assert cut == 0
+    for part in (".sidebar-drawer", ".toc-drawer", ".mobile-header"):
+        assert not reader.locator(part).is_visible()
+    picture(reader, "site-print")
+
+
+def test_solutions_are_there_only_when_asked_for_and_folded(served, reader, tmp_path, picture):
+    answer = reader.locator("article .highlight", has_text=re.compile(r"\breturn 42$", re.MULTILINE))
+    reader.goto(served + "week00_start/01_start.html")
+    assert answer.count() == 0 and reader.locator("details").count() == 0
+
+    shutil.copytree(REPOSITORY / "solutions/week00_start", tmp_path / "solutions/week00_start")
+    (tmp_path / "README.md").write_text("# A course\n")
+    first = site.build(tmp_path, tmp_path / "site", solutions=True)
+    reader.goto((first.parent / "week00_start/01_start.html").as_uri())
+    assert answer.count() == 1 and not answer.is_visible()
+    picture(reader, "site-solution-folded")
+    reader.get_by_text("Solution").first.click()
+    assert answer.is_visible()
+    picture(reader, "site-solution-open")
