@@ -87,5 +87,6 @@ def test_boxes_read_in_both_themes(lesson, picture):
         lesson.choose_theme(theme)
         for id in ids:
             assert_readable(lesson.box(f"{id}-check").locator(".jp-OutputArea"))
-        lesson.box("w00-rows").scroll_into_view_if_needed()
-        picture(lesson.page, f"lesson-boxes-{theme}")
+        for id in ("w00-answer", "w00-rows-check"):  # downwards: the passed check above, the failed one below
+            lesson.box(id)
+        picture(lesson.page, f"lesson-checks-{theme}")

@@ -26,18 +26,21 @@ class Explorer:
 
     def wait_for(self, condition):
         """Until `condition` holds in the kernel, where `f` are the values of the fields."""
-        values = f"{{name: field.value for name, field in {self.name}.fields.items()}}"
-        self.lesson.wait_until_true(f"(lambda f: {condition})({values})")
+        self.lesson.wait_until_true(f"(lambda f: {condition})({self.name}.values)")
 
     def wait_for_picture(self):
-        """Until the page shows what the kernel drew last; returns its words."""
+        """Until the page shows the picture of where the controls stand; returns its words."""
+        self.lesson.wait_until_true(
+            f"{self.name}.drawn == {self.name}.values"
+        )  # drawn beside the kernel's cells
         alt = self.lesson.ask(f"{self.name}.figure.alt")
         self.box.get_by_role("img", name=alt, exact=True).wait_for()
         return self.lesson.ask(f"{self.name}.figure.text")
 
     def drag(self, label, by):
-        """Drag the handle of a slider `by` pixels to the right."""
-        handle = self.control(label).locator(".noUi-handle")
+        """Drag the handle of a slider `by` pixels to the right; wait until the kernel knows of its end."""
+        slider = self.control(label)
+        handle = slider.locator(".noUi-handle")
         handle.scroll_into_view_if_needed()
         at = handle.bounding_box()
         x, y = at["x"] + at["width"] / 2, at["y"] + at["height"] / 2
@@ -45,6 +48,11 @@ class Explorer:
         self.page.mouse.down()
         self.page.mouse.move(x + by, y, steps=4)
         self.page.mouse.up()
+        shown = slider.locator(".widget-readout").inner_text()
+        self.lesson.wait_until_true(
+            f"any(f.description == {label!r} and format(f.value, f.readout_format) == {shown!r}"
+            f" for f in {self.name}.fields.values())"
+        )
 
     def type(self, label, text):
         self.control(label).locator("input").click()
@@ -54,6 +62,7 @@ class Explorer:
 
 def keep_pictures(explorer, picture, name):
     """In both themes, and readable in both."""
+    explorer.wait_for_picture()
     for theme in THEMES:
         explorer.lesson.choose_theme(theme)
         assert_readable(explorer.box.locator(".jp-OutputArea"))

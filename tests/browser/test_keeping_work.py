@@ -71,6 +71,7 @@ def test_a_killed_kernel_costs_no_text(open_lesson, picture):
     picture(lesson.page, "kernel-killed")
     dialog.get_by_role("button", name="Ok").click()
     lesson.wait_until_ready()
+    Panel(lesson.page).status.get_by_text("What you typed is all here").wait_for()
     assert lesson.source("w00-answer").endswith("    return 42")
     lesson.run("w00-setup")
     assert lesson.check("w00-answer")["status"] == "pass"

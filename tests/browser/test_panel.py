@@ -83,6 +83,7 @@ def test_check_grades_what_is_on_the_screen_and_writes_nothing(lesson, panel, la
     failed.get_by_text("The averaged axis disappeared").wait_for()
     assert panel.row("w00.shapes", "open").count() == panel.row("w00.average", "open").count() == 1
     assert panel.status.inner_text().startswith("4 exercises: 1 pass, 1 not yet, 2 not started.")
+    panel.node.get_by_text("1 of 175 exercises passed").wait_for()
     assert on_disk(lab) == before and lesson.is_dirty
     for theme in THEMES:
         lesson.choose_theme(theme)

@@ -21,6 +21,18 @@ def test_without_the_token_nothing_is_served(lab, context):
         assert "week00" not in reply.text() or reply.status == 302, path
 
 
+def test_node_is_not_asked_for_anything(lab, context):
+    """JupyterLab would run npm at each start to see whether it must be built anew; it never must."""
+    page = context.new_page()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url) if "/api/build" in request.url else None)
+    page.goto(lab.url(lab.start_page))
+    page.locator(".labkit-start-next").wait_for()
+    page.evaluate("jupyterapp.restored")
+    assert asked == []
+    assert not lab.node_calls.exists(), lab.node_calls.read_text()
+
+
 def test_a_second_start_finds_the_first(lab):
     done = lab.labkit("lab", "--no-browser")
     assert done.returncode == 0, done.stderr

@@ -8,6 +8,9 @@ import { startPage } from "./start.js";
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24"><path class="jp-icon3"
   fill="#616161" d="M9 2v2h1v5.2L4.6 18.4A2.4 2.4 0 0 0 6.7 22h10.6a2.4 2.4 0 0 0 2.1-3.6L14 9.2V4h1V2H9zm3
   2v5.7l2.6 4.3H9.4L12 9.7V4z"/></svg>`;
+const DIED =
+  "The kernel died and was started again. What you typed is all here; what the cells had computed is gone: " +
+  "choose Run > Run All Above Selected Cell.";
 const MINUTE = 60_000;
 const QUIET = 300; // milliseconds without an event before the course is drawn again
 
@@ -111,6 +114,9 @@ class Lab {
         opened();
       });
       panel.context.pathChanged.connect(opened);
+      panel.sessionContext.statusChanged.connect((_, status) => {
+        if (status === "autorestarting") this.#say(panel, DIED);
+      });
       panel.disposed.connect(() => setTimeout(opened));
     });
     setInterval(() => this.#tellOpen(), MINUTE);
