@@ -37,9 +37,11 @@ def command(port: int, browser: bool, root: Path | None = None) -> list[str]:
         "--ServerApp.port_retries=0",
         f"--ServerApp.root_dir={root}",
         "--ServerApp.jpserver_extensions=labkit.panel=True",
+        f"--ServerApp.extra_template_paths={CONFIG / 'templates'}",
         f"--LabApp.extra_labextensions_path={LABEXTENSIONS}",
         f"--LabApp.workspaces_dir={root / 'progress' / 'workspaces'}",  # the layout of this course alone
         *("--log-level=ERROR", "--LabApp.log_level=ERROR"),
+        "--LanguageServerManager.autodetect=False",  # would run npm to look for more of them
         "--LabApp.news_url=None",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     ]

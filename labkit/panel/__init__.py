@@ -4,7 +4,7 @@ course      the lessons as the panel sees them, and which lesson a notebook is a
 desk        what the panel asks for: the state of the course, a check, a hint, a reset
 handlers    the same over HTTP, for whoever has the token of the server
 labextensions/labkit/   the front end: plain JavaScript that JupyterLab loads as it is
-config/     settings of JupyterLab that the course needs otherwise: long lines of code wrap, Node is not asked
+config/     JupyterLab's settings where the course needs others (long lines wrap, no Node), and its login page
 
 `make lab` (`labkit/lab.py`) switches both halves on. A check grades what the browser sends, saved or not;
 no notebook is ever written from here.

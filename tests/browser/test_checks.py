@@ -2,7 +2,7 @@
 
 import pytest
 
-from .lesson import THEMES, assert_readable
+from .lesson import STUB, THEMES, assert_readable
 
 START = "weeks/week00_start/01_start.ipynb"
 
@@ -15,7 +15,7 @@ def lesson(open_lesson):
 
 
 def test_a_solved_exercise_shows_a_pass_box(lesson, picture):
-    lesson.type_over("w00-answer", "raise NotImplementedError", "return 42")
+    lesson.type_over("w00-answer", STUB, "return 42")
     verdict = lesson.check("w00-answer")
     assert (verdict["ex"], verdict["status"]) == ("w00.answer", "pass")
     assert [o["output_type"] for o in lesson.cell("w00-answer-check")["outputs"]] == ["display_data"]
@@ -25,7 +25,7 @@ def test_a_solved_exercise_shows_a_pass_box(lesson, picture):
 
 
 def test_a_declared_mistake_is_named_then_mended(lesson, picture):
-    lesson.type_over("w00-rows", "raise NotImplementedError", "return x.mean(dim=1)")
+    lesson.type_over("w00-rows", STUB, "return x.mean(dim=1)")
     verdict = lesson.check("w00-rows")
     assert (verdict["status"], verdict["mistake"]) == ("shape", "axis dropped")
     box = lesson.box("w00-rows-check")
@@ -40,7 +40,7 @@ def test_a_declared_mistake_is_named_then_mended(lesson, picture):
 
 
 def test_a_syntax_error_points_at_the_line(lesson):
-    lesson.type_over("w00-answer", "raise NotImplementedError", "retrun 42")
+    lesson.type_over("w00-answer", STUB, "retrun 42")
     lesson.run("w00-answer")
     (output,) = lesson.cell("w00-answer")["outputs"]
     assert output["ename"] == "SyntaxError" and "retrun 42" in "".join(output["traceback"])
@@ -69,18 +69,18 @@ def test_locked_cells_refuse_typing(lesson):
 
 def test_typing_while_a_check_runs_is_kept(lesson):
     """The cursor stays where the learner types; the verdict is of what was there when it was run."""
-    lesson.type_over("w00-answer", "raise NotImplementedError", "__import__('time').sleep(1); return 42")
+    lesson.type_over("w00-answer", STUB, "__import__('time').sleep(1); return 42")
     lesson.run("w00-answer")
     lesson.start("w00-answer-check")
-    lesson.type_over("w00-rows", "raise NotImplementedError", "return x.mean(dim=1, keepdim=True)")
+    lesson.type_over("w00-rows", STUB, "return x.mean(dim=1, keepdim=True)")
     lesson.wait_until("hasRun")
     assert lesson.verdict("w00-answer-check")["status"] == "pass"
     assert lesson.source("w00-rows").endswith("    return x.mean(dim=1, keepdim=True)")
 
 
 def test_boxes_read_in_both_themes(lesson, picture):
-    lesson.type_over("w00-answer", "raise NotImplementedError", "return 42")
-    lesson.type_over("w00-rows", "raise NotImplementedError", "return x.mean(dim=1)")
+    lesson.type_over("w00-answer", STUB, "return 42")
+    lesson.type_over("w00-rows", STUB, "return x.mean(dim=1)")
     ids = "w00-answer", "w00-rows", "w00-average"
     assert [lesson.check(id)["status"] for id in ids] == ["pass", "shape", "not started"]
     for theme in THEMES:

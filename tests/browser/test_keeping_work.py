@@ -6,10 +6,10 @@ import signal
 
 import pytest
 
+from .lesson import STUB
 from .panel import Panel
 
 START = "weeks/week00_start/01_start.ipynb"
-STUB = "raise NotImplementedError"
 GONE = "the server of this test is stopped on purpose"
 
 

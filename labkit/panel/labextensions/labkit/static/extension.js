@@ -11,6 +11,8 @@ const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24
 const DIED =
   "The kernel died and was started again. What you typed is all here; what the cells had computed is gone: " +
   "choose Run > Run All Above Selected Cell.";
+const LOST = "Error displaying widget: model not found"; // the words of ipywidgets
+const FOUND_AGAIN = "The controls went with the kernel they belonged to. Run this cell to have them back.";
 const MINUTE = 60_000;
 const QUIET = 300; // milliseconds without an event before the course is drawn again
 
@@ -111,6 +113,7 @@ class Lab {
     this.tracker.widgetAdded.connect((_, panel) => {
       void panel.context.ready.then(() => {
         panel.content.model.contentChanged.connect(changed);
+        explainLostControls(panel.content.node);
         opened();
       });
       panel.context.pathChanged.connect(opened);
@@ -397,6 +400,17 @@ class Lab {
     this.#result(panel).words = words;
     if (panel === this.tracker.currentWidget) this.view.say(this.view.status, words);
   }
+}
+
+/** Whoever opens a notebook again finds the last picture of an explorer, but no controls: say how to get them. */
+function explainLostControls(node) {
+  const look = () => {
+    for (const place of node.querySelectorAll(".jupyter-widgets")) {
+      if (place.textContent === LOST) place.textContent = FOUND_AGAIN;
+    }
+  };
+  new MutationObserver(look).observe(node, { childList: true, subtree: true });
+  look();
 }
 
 /** A function that runs once, when nothing has happened for a moment. */
