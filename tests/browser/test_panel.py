@@ -115,11 +115,11 @@ def test_typing_goes_on_while_the_check_runs(lesson, panel):
 
 @pytest.mark.console("409", "the browser's own line for a refusal that the panel explains")
 def test_a_second_check_is_refused_and_the_first_can_be_stopped(lesson, panel, open_lesson):
+    other = Panel(open_lesson(START).page)
+    other.row("w00.answer").wait_for()
     lesson.type_over("w00-answer", STUB, "__import__('time').sleep(30); return 42")
     panel.check_button.click()
     panel.check_button.get_by_text("Stop the check").wait_for()
-    other = Panel(open_lesson(START).page)
-    other.row("w00.answer").wait_for()
     other.check_button.click()
     other.status.get_by_text("A check of 01_start.ipynb is still running").wait_for()
 
