@@ -3,6 +3,7 @@
 import pytest
 
 from .lesson import STUB
+from .panel import Panel
 from .server import REPOSITORY
 
 FIRST = {
@@ -56,4 +57,5 @@ def test_run_all_stops_kindly_and_a_mistake_is_named(open_lesson, picture, week)
     assert lesson.check(answer)["mistake"] == mistake
     words = lesson.words(check["id"])
     assert words.startswith(f"NOT YET {verdict['ex']}") and "Likely cause:" in words
+    Panel(lesson.page).row(verdict["ex"], "tried").wait_for()
     picture(lesson.page, f"lesson-{week}")

@@ -13,6 +13,9 @@ const DIED =
   "choose Run > Run All Above Selected Cell.";
 const LOST = "Error displaying widget: model not found"; // the words of ipywidgets
 const FOUND_AGAIN = "The controls went with the kernel they belonged to. Run this cell to have them back.";
+const NOT_SAVED =
+  "The notebook could not be saved; what you typed is still here. Is the disk full, or the folder read-only? " +
+  "File > Download keeps a copy elsewhere.";
 const MINUTE = 60_000;
 const QUIET = 300; // milliseconds without an event before the course is drawn again
 
@@ -119,6 +122,10 @@ class Lab {
       panel.context.pathChanged.connect(opened);
       panel.sessionContext.statusChanged.connect((_, status) => {
         if (status === "autorestarting") this.#say(panel, DIED);
+      });
+      panel.context.saveState.connect((_, state) => {
+        if (state === "failed") this.#say(panel, NOT_SAVED);
+        else if (state.startsWith("completed") && this.#result(panel).words === NOT_SAVED) this.#say(panel, "");
       });
       panel.disposed.connect(() => setTimeout(opened));
     });
