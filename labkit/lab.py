@@ -11,7 +11,7 @@ import webbrowser
 from pathlib import Path
 
 from labkit import paths
-from labkit.panel import LABEXTENSIONS
+from labkit.panel import CONFIG, LABEXTENSIONS
 
 
 def is_free(port: int) -> bool:
@@ -37,9 +37,11 @@ def command(port: int, browser: bool, root: Path | None = None) -> list[str]:
         "--ServerApp.port_retries=0",
         f"--ServerApp.root_dir={root}",
         "--ServerApp.jpserver_extensions=labkit.panel=True",
+        f"--ServerApp.extra_template_paths={CONFIG / 'templates'}",
         f"--LabApp.extra_labextensions_path={LABEXTENSIONS}",
         f"--LabApp.workspaces_dir={root / 'progress' / 'workspaces'}",  # the layout of this course alone
         *("--log-level=ERROR", "--LabApp.log_level=ERROR"),
+        "--LanguageServerManager.autodetect=False",  # would run npm to look for more of them
         "--LabApp.news_url=None",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     ]
@@ -51,8 +53,10 @@ def command(port: int, browser: bool, root: Path | None = None) -> list[str]:
 
 
 def environment(token: str, root: Path | None = None) -> dict[str, str]:
-    """What JupyterLab, its kernels and the panel find: the token, and which course this is."""
-    return {**os.environ, "JUPYTER_TOKEN": token, "LABKIT_ROOT": str(root or paths.root())}
+    """What JupyterLab, its kernels and the panel find: the token, the settings, and which course this is."""
+    settings = os.pathsep.join(filter(None, [os.environ.get("JUPYTER_CONFIG_PATH"), str(CONFIG)]))
+    own = {"JUPYTER_TOKEN": token, "JUPYTER_CONFIG_PATH": settings, "LABKIT_ROOT": str(root or paths.root())}
+    return {**os.environ, **own}
 
 
 def already_running(root: Path) -> str | None:

@@ -4,6 +4,7 @@ course      the lessons as the panel sees them, and which lesson a notebook is a
 desk        what the panel asks for: the state of the course, a check, a hint, a reset
 handlers    the same over HTTP, for whoever has the token of the server
 labextensions/labkit/   the front end: plain JavaScript that JupyterLab loads as it is
+config/     JupyterLab's settings where the course needs others (long lines wrap, no Node), and its login page
 
 `make lab` (`labkit/lab.py`) switches both halves on. A check grades what the browser sends, saved or not;
 no notebook is ever written from here.
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 LABEXTENSIONS = Path(__file__).parent / "labextensions"
+CONFIG = Path(__file__).parent / "config"
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:

@@ -23,7 +23,7 @@ from labkit.book.notebook import Notebook, labkit_of, learner_notebook, write_te
 from labkit.book.percent import Lesson, LessonError
 from labkit.book.update import backup_folder
 from labkit.grade import events, fork, hint, papers, report
-from labkit.grade.history import Work
+from labkit.grade.history import History, Work
 from labkit.grade.verdict import Verdict
 from labkit.panel import course
 
@@ -82,7 +82,7 @@ class Check:
         if self.work.copy is None:  # nothing had to run, so nothing was told
             for verdict in verdicts.values():
                 say(shown(verdict, state.work.get(verdict.exercise)))
-        self.desk.remember(self.work, verdicts)
+        self.desk.remember(self.work, verdicts, state)
         words = report.summary([report.Result(self.opened.path, verdicts)])
         passed = sum(verdict.passed for verdict in verdicts.values())
         seconds = round(time.perf_counter() - began, 2)
@@ -187,12 +187,13 @@ class Desk:
             if self.running is check:
                 self.running = None
 
-    def remember(self, work: papers.Paper, verdicts: dict[str, Verdict]) -> None:
-        """An attempt for each answer that changed since the last check of this notebook."""
+    def remember(self, work: papers.Paper, verdicts: dict[str, Verdict], state: History) -> None:
+        """An attempt for each answer that changed since the last check of this notebook, or has no record."""
         before, now = self.seen.get(work.path, {}), papers.answers(work)
         self.seen[work.path] = now
         for ex, verdict in verdicts.items():
-            if verdict.status != "not started" and now.get(ex) != before.get(ex):
+            recorded = ex in state.work and state.work[ex].attempts  # `progress/` may have been deleted
+            if verdict.status != "not started" and not (recorded and now.get(ex) == before.get(ex)):
                 events.append("attempt", lane="panel", **verdict.record())
 
     def hint(self, ex: Any) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def learning_rate_explorer(
     fields = {
         "surface": widgets.Dropdown(options=list(SURFACES), value=surface, description="surface", **wide),
         "lr": widgets.FloatLogSlider(
-            lr, min=-3, max=0.5, step=0.02, readout_format=".3g", description="learning rate", **wide
+            lr, min=-3, max=0.5, step=0.025, readout_format=".3g", description="learning rate", **wide
         ),
         "momentum": widgets.FloatSlider(momentum, min=0, max=0.98, step=0.02, description="momentum", **wide),
         "steps": widgets.IntSlider(40, 1, MOST_STEPS, description="steps", **wide),

@@ -30,7 +30,8 @@ class Explorer:
     """Controls, one message line, and the picture they make.
 
     `draw` turns the values of `fields` into a figure and a remark (empty if all is well); a ValueError or
-    TypeError from it is shown as the message and the last picture stays.
+    TypeError from it is shown as the message and the last picture stays. `drawn` are the values that picture
+    and message belong to: controls move on while a picture is being drawn.
     """
 
     def __init__(
@@ -40,13 +41,19 @@ class Explorer:
 
         self.fields, self._draw = fields, draw
         self.message = ""
-        self.figure, _ = draw(**{name: field.value for name, field in fields.items()})
+        self.drawn = self.values
+        self.figure, _ = draw(**self.drawn)
         self._note = widgets.HTML()
         self._handle: Any = None
         self._paused = False
         self.controls = widgets.VBox([*extra, *fields.values(), self._note])
         for field in fields.values():
             field.observe(self._changed, names="value")
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Where the controls stand, by name."""
+        return {name: field.value for name, field in self.fields.items()}
 
     def set(self, **values: Any) -> None:
         """Set several fields and redraw once."""
@@ -59,14 +66,16 @@ class Explorer:
     def _changed(self, _: Any = None) -> None:
         if self._paused:
             return
+        values = self.values
         try:
-            self.figure, self.message = self._draw(**{name: f.value for name, f in self.fields.items()})
+            self.figure, self.message = self._draw(**values)
         except (ValueError, TypeError) as error:
             self.message = f"{str(error).rstrip('.')}. The picture shows the last numbers that worked."
         note = f'<div role="status" style="line-height:1.4"><b>Note:</b> {escape(self.message)}</div>'
         self._note.value = note if self.message else ""
         if self._handle is not None:
             self._handle.update(self.figure)
+        self.drawn = values
 
     def _ipython_display_(self) -> None:
         from IPython.display import display

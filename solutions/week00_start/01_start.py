@@ -22,9 +22,8 @@ from labkit import check
 # %% id=w00-surprise-code
 measured = torch.tensor([[1.0], [2.0], [3.0]])  # shape (3, 1)
 true = torch.tensor([1.0, 2.0, 3.0])  # shape (3,)
-print(
-    f"mean squared error: {((measured - true) ** 2).mean():.3f}, taken over {(measured - true).numel()} numbers"
-)
+error = measured - true
+print(f"mean squared error: {(error**2).mean():.3f}, taken over {error.numel()} numbers")
 
 
 # %% [markdown] id=w00-surprise-after

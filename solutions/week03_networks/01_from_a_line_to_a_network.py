@@ -63,7 +63,7 @@ viz.curves(
 # With `x = [[1.], [3.]]`, `y = [2., 4.]`, `lr = 0.1`, the first step gives weight 1.4 and bias 0.6.
 # %% id=w03a-fit role=exercise ex=w03.fit
 def fit(x: torch.Tensor, y: torch.Tensor, lr: float, steps: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Weights (features,) and bias () after gradient descent on the mean squared error: (n, features), (n,)"""
+    """Gradient descent on the mean squared error: (n, features), (n,) -> weights (features,), bias ()"""
     weights = torch.zeros(x.shape[1], dtype=x.dtype, requires_grad=True)
     bias = torch.zeros((), dtype=x.dtype, requires_grad=True)
     for _ in range(steps):

@@ -278,7 +278,8 @@ print(
 # and return the indices of the rows of the two parts: training first.
 #
 # ```
-# groups = [7, 7, 3, 5, 3, 9]   share = 0.25   -> say group 3 is chosen:   train [0, 1, 3, 5], validation [2, 4]
+# groups = [7, 7, 3, 5, 3, 9]   share = 0.25
+# say group 3 is chosen   ->   train [0, 1, 3, 5], validation [2, 4]
 # ```
 #
 # `groups.unique()` lists the groups; [`torch.isin`](https://docs.pytorch.org/docs/2.13/generated/torch.isin.html) says for
@@ -319,7 +320,8 @@ print("right on other clothes:      ", nearest_is_right(train, new_x, new_y))
 # about one penguin at a time; it cannot ask for the mean of the others. A column that never varies is divided by 1.
 #
 # ```
-# train = [[1.], [3.]]   other = [[5.]]      mean 2, deviation √2      ->   [[-0.71], [0.71]],  [[2.12]]
+# train = [[1.], [3.]]   other = [[5.]]
+# mean 2, deviation √2   ->   [[-0.71], [0.71]],  [[2.12]]
 # ```
 # %% id=w04a-standardize role=exercise ex=w04.standardize
 def standardize(train: torch.Tensor, other: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

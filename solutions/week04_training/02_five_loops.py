@@ -514,7 +514,8 @@ check("w04.auroc", auroc)
 # all scores.
 #
 # ```
-# patience 2, scores 0.5, 0.7, 0.6, 0.65: stop after four epochs, weights of the second.  A tie is not better.
+# patience 2, scores 0.5, 0.7, 0.6, 0.65: stop after four epochs, weights of the second
+# a tie is not better
 # ```
 # %% id=w04b-patience role=exercise ex=w04.patience
 def fit_with_patience(

@@ -115,8 +115,8 @@ window.lessons = {
     return (await this.ask(path, `bool(${expression})`)) === "True";
   },
 
-  /** The text in `element` that is hardest to read on its background: its contrast (WCAG 2.2) and words. */
-  hardestToRead(element) {
+  /** The contrast (WCAG 2.2) of a color on what is painted behind an element. */
+  contrast(color, behind) {
     const parse = (color) => {
       const [r, g, b, a = 1] = color.match(/[\d.]+/g).map(Number);
       return { rgb: [r, g, b], a };
@@ -131,15 +131,25 @@ window.lessons = {
       const [r, g, b] = rgb.map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
       return 0.2126 * r + 0.7152 * g + 0.0722 * b;
     };
+    const below = background(behind);
+    const [dark, light] = [luminance(over(parse(color), below)), luminance(below)].sort((a, b) => a - b);
+    return (light + 0.05) / (dark + 0.05);
+  },
+
+  /** The ring around what has the focus: its style, its width, its contrast with what is around it. */
+  focusRing(element) {
+    const { outlineStyle, outlineWidth, outlineColor } = getComputedStyle(element);
+    return [outlineStyle, parseFloat(outlineWidth), this.contrast(outlineColor, element.parentElement)];
+  },
+
+  /** The text in `element` that is hardest to read on its background: its contrast and words. */
+  hardestToRead(element) {
     const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
     let worst = [21, ""];
     while (texts.nextNode()) {
       const node = texts.currentNode.parentElement;
       if (!texts.currentNode.textContent.trim() || !node.checkVisibility()) continue;
-      const below = background(node);
-      const color = over(parse(getComputedStyle(node).color), below);
-      const [dark, light] = [luminance(color), luminance(below)].sort((a, b) => a - b);
-      const contrast = (light + 0.05) / (dark + 0.05);
+      const contrast = this.contrast(getComputedStyle(node).color, node);
       if (contrast < worst[0]) worst = [contrast, texts.currentNode.textContent.trim()];
     }
     return worst;

@@ -32,6 +32,12 @@ class LabServer:
         )
         (self.root / "datasets").symlink_to(REPOSITORY / "datasets")
         _write_json(home / "config" / "jupyter_lab_config.json", {"LabApp": {"expose_app_in_browser": True}})
+        self.node_calls = home / "node-calls"
+        for name in ("node", "npm", "jlpm"):  # found first, they would leave a trace
+            program = home / "bin" / name
+            program.parent.mkdir(exist_ok=True)
+            program.write_text(f'#!/bin/sh\necho {name} "$@" >> "{self.node_calls}"\nexit 1\n')
+            program.chmod(0o755)
         self.port, self.token, self.start_page = _free_port(), "", ""
 
     def restore(self) -> None:
@@ -56,7 +62,12 @@ class LabServer:
         }
         own |= {name: str(self.home / folder) for name, folder in folders.items()}
         paths = [str(REPOSITORY), *filter(None, [own.get("PYTHONPATH")])]
-        return own | {"LABKIT_ROOT": str(self.root), "PYTHONPATH": os.pathsep.join(paths)}
+        programs = os.pathsep.join([str(self.home / "bin"), own.get("PATH", os.defpath)])
+        return own | {
+            "LABKIT_ROOT": str(self.root),
+            "PYTHONPATH": os.pathsep.join(paths),
+            "PATH": programs,
+        }
 
     def labkit(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run one command of the course to its end, as in a terminal beside JupyterLab."""

@@ -6,10 +6,10 @@ import signal
 
 import pytest
 
+from .lesson import STUB
 from .panel import Panel
 
 START = "weeks/week00_start/01_start.ipynb"
-STUB = "raise NotImplementedError"
 GONE = "the server of this test is stopped on purpose"
 
 
@@ -71,6 +71,7 @@ def test_a_killed_kernel_costs_no_text(open_lesson, picture):
     picture(lesson.page, "kernel-killed")
     dialog.get_by_role("button", name="Ok").click()
     lesson.wait_until_ready()
+    Panel(lesson.page).status.get_by_text("What you typed is all here").wait_for()
     assert lesson.source("w00-answer").endswith("    return 42")
     lesson.run("w00-setup")
     assert lesson.check("w00-answer")["status"] == "pass"
@@ -165,9 +166,12 @@ def test_a_file_that_cannot_be_written_is_said_and_the_text_stays(open_lesson, l
     dialog.get_by_text("File Save Error for 01_start.ipynb").wait_for()
     dialog.get_by_role("button", name="Close").click()
     assert lesson.source("w00-answer").endswith("    return 42") and lesson.is_dirty
+    panel = Panel(lesson.page)
+    panel.status.get_by_text("could not be saved; what you typed is still here").wait_for()
 
     obstacle.rmdir()
     lesson.save()
+    panel.status.get_by_text("could not be saved").wait_for(state="detached")
     assert "return 42" in stored(lab, "w00-answer")
 
 

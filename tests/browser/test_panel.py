@@ -4,11 +4,10 @@ import shutil
 
 import pytest
 
-from .lesson import THEMES, Lesson, assert_readable
+from .lesson import STUB, THEMES, Lesson, assert_readable
 from .panel import Panel
 
 START = "weeks/week00_start/01_start.ipynb"
-STUB = "raise NotImplementedError"
 
 
 @pytest.fixture
@@ -83,6 +82,7 @@ def test_check_grades_what_is_on_the_screen_and_writes_nothing(lesson, panel, la
     failed.get_by_text("The averaged axis disappeared").wait_for()
     assert panel.row("w00.shapes", "open").count() == panel.row("w00.average", "open").count() == 1
     assert panel.status.inner_text().startswith("4 exercises: 1 pass, 1 not yet, 2 not started.")
+    panel.node.get_by_text("1 of 175 exercises passed").wait_for()
     assert on_disk(lab) == before and lesson.is_dirty
     for theme in THEMES:
         lesson.choose_theme(theme)
@@ -115,11 +115,11 @@ def test_typing_goes_on_while_the_check_runs(lesson, panel):
 
 @pytest.mark.console("409", "the browser's own line for a refusal that the panel explains")
 def test_a_second_check_is_refused_and_the_first_can_be_stopped(lesson, panel, open_lesson):
+    other = Panel(open_lesson(START).page)
+    other.row("w00.answer").wait_for()
     lesson.type_over("w00-answer", STUB, "__import__('time').sleep(30); return 42")
     panel.check_button.click()
     panel.check_button.get_by_text("Stop the check").wait_for()
-    other = Panel(open_lesson(START).page)
-    other.row("w00.answer").wait_for()
     other.check_button.click()
     other.status.get_by_text("A check of 01_start.ipynb is still running").wait_for()
 
@@ -237,10 +237,34 @@ def test_by_keyboard_alone(lesson, panel):
         reached.append(page.evaluate("document.activeElement.className"))
     for name in ("hint", "reset", "next"):
         assert any(f"labkit-panel-{name}" in classes for classes in reached), reached
+    assert reached.index(next(c for c in reached if "labkit-exercise-name" in c)) == 3, "then the exercises"
     while "labkit-panel-hint" not in page.evaluate("document.activeElement.className"):
         page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
     panel.node.locator(".labkit-hints li").wait_for()
+
+
+def test_what_screen_readers_hear_and_where_the_focus_is(lesson, panel, picture):
+    """Every control has a name, the verdict is announced, and the focus shows in both themes."""
+    status = panel.node.get_by_role("status")
+    assert status.count() == 1 and status.get_attribute("aria-live") == "polite"
+    assert status.evaluate("node => node.checkVisibility()"), "what was hidden is not read aloud"
+    answer_two(lesson)
+    panel.check()
+    assert status.inner_text().startswith("4 exercises: 1 pass")
+    for name in ("Return a constant, w00.answer, passed", "Read a shape failure, w00.row_means, not yet"):
+        panel.node.locator(".labkit-exercises").get_by_role("button", name=name, exact=True).wait_for()
+    assert panel.node.evaluate(
+        "node => [...node.querySelectorAll('button')].every((b) => b.textContent || b.ariaLabel)"
+    )
+
+    for theme in THEMES:
+        lesson.choose_theme(theme)
+        panel.check_button.focus()
+        lesson.page.keyboard.press("Tab")
+        style, width, contrast = panel.button("hint").evaluate("button => lessons.focusRing(button)")
+        assert style == "solid" and width >= 2 and contrast >= 3, (theme, style, width, contrast)
+        picture(panel.node, f"panel-focus-{theme}")
 
 
 def test_at_200_percent(lesson, panel, picture):

@@ -47,15 +47,30 @@ def test_a_cookie_alone_does_not_do(live, released):
 # the front end is where JupyterLab looks for it
 
 
-def test_jupyterlab_loads_the_panel(live):
+def page_config(live):
+    """What the server tells JupyterLab's front end."""
     _, page = live.send(live.request("lab"))
     found = page.partition('id="jupyter-config-data" type="application/json">')[2].partition("</script>")[0]
-    config = json.loads(found)
+    return json.loads(found)
+
+
+def test_jupyterlab_loads_the_panel(live):
+    config = page_config(live)
     (panel,) = [item for item in config["federated_extensions"] if item["name"] == "labkit"]
     for file in (panel["load"], "static/extension.js", "static/labkit.css"):
         status, text = live.send(live.request(f"lab/extensions/labkit/{file}"))
         assert status == 200 and text
     assert "@jupyterlab/apputils-extension:announcements" in config["disabledExtensions"]
+
+
+def test_jupyterlab_has_the_settings_of_the_course(live):
+    """Long lines wrap, unless the learner chose otherwise; Node is not asked whether a build is due."""
+    config = page_config(live)
+    assert config["buildCheck"] is config["buildAvailable"] is False
+    _, text = live.send(live.request("lab/api/settings/@jupyterlab/notebook-extension:tracker"))
+    settings = json.loads(text)
+    assert settings["schema"]["properties"]["codeCellConfig"]["default"]["lineWrap"] is True
+    assert "lineWrap" not in settings["raw"]
 
 
 def test_the_front_end_has_the_version_of_the_package():
@@ -115,6 +130,14 @@ def test_what_the_browser_holds_is_graded_not_the_file(live, released, solved):
     assert len(live.events()) == before + 4, "the same answers are no new attempts"
     assert live.check(released)["end"]["summary"] == "4 exercises: 0 pass, 0 not yet, 4 not started."
     assert len(live.events()) == before + 4, "nothing written is no attempt"
+
+
+def test_what_was_checked_before_is_recorded_again_when_its_record_is_gone(live, solved):
+    live.check(solved)
+    (live.root / "progress" / "events.jsonl").unlink()
+    said = live.check(solved)
+    assert [event["ex"] for event in live.events()] == list(said["verdicts"])
+    assert live.ask("state")[1]["passed"] == 4
 
 
 def test_an_exercise_that_passed_before_is_failing(live, solved):

@@ -23,6 +23,21 @@ def test_slider_moves_the_view(strides):
     assert strides.message == ""
 
 
+def test_drawn_are_the_values_of_the_picture_not_of_the_controls(strides):
+    """While a picture is made the controls may move on: JupyterLab does that in another thread."""
+    seen = []
+    make = strides._draw
+    strides._draw = lambda **values: (
+        seen.append((strides.drawn["offset"], values["offset"])),
+        make(**values),
+    )[1]
+    strides.fields["offset"].value = 2
+    assert seen == [(0, 2)], "what is shown is still the picture from before"
+    assert strides.drawn == strides.values and strides.drawn["offset"] == 2
+    strides.fields["shape"].value = "3, x"
+    assert strides.drawn == strides.values, "the message belongs to what was typed"
+
+
 def test_outside_is_drawn_and_explained(strides):
     strides.fields["offset"].value = 3
     assert "@12!" in strides.figure.text

@@ -8,6 +8,14 @@ import { startPage } from "./start.js";
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24"><path class="jp-icon3"
   fill="#616161" d="M9 2v2h1v5.2L4.6 18.4A2.4 2.4 0 0 0 6.7 22h10.6a2.4 2.4 0 0 0 2.1-3.6L14 9.2V4h1V2H9zm3
   2v5.7l2.6 4.3H9.4L12 9.7V4z"/></svg>`;
+const DIED =
+  "The kernel died and was started again. What you typed is all here; what the cells had computed is gone: " +
+  "choose Run > Run All Above Selected Cell.";
+const LOST = "Error displaying widget: model not found"; // the words of ipywidgets
+const FOUND_AGAIN = "The controls went with the kernel they belonged to. Run this cell to have them back.";
+const NOT_SAVED =
+  "The notebook could not be saved; what you typed is still here. Is the disk full, or the folder read-only? " +
+  "File > Download keeps a copy elsewhere.";
 const MINUTE = 60_000;
 const QUIET = 300; // milliseconds without an event before the course is drawn again
 
@@ -108,9 +116,17 @@ class Lab {
     this.tracker.widgetAdded.connect((_, panel) => {
       void panel.context.ready.then(() => {
         panel.content.model.contentChanged.connect(changed);
+        explainLostControls(panel.content.node);
         opened();
       });
       panel.context.pathChanged.connect(opened);
+      panel.sessionContext.statusChanged.connect((_, status) => {
+        if (status === "autorestarting") this.#say(panel, DIED);
+      });
+      panel.context.saveState.connect((_, state) => {
+        if (state === "failed") this.#say(panel, NOT_SAVED);
+        else if (state.startsWith("completed") && this.#result(panel).words === NOT_SAVED) this.#say(panel, "");
+      });
       panel.disposed.connect(() => setTimeout(opened));
     });
     setInterval(() => this.#tellOpen(), MINUTE);
@@ -391,6 +407,17 @@ class Lab {
     this.#result(panel).words = words;
     if (panel === this.tracker.currentWidget) this.view.say(this.view.status, words);
   }
+}
+
+/** Whoever opens a notebook again finds the last picture of an explorer, but no controls: say how to get them. */
+function explainLostControls(node) {
+  const look = () => {
+    for (const place of node.querySelectorAll(".jupyter-widgets")) {
+      if (place.textContent === LOST) place.textContent = FOUND_AGAIN;
+    }
+  };
+  new MutationObserver(look).observe(node, { childList: true, subtree: true });
+  look();
 }
 
 /** A function that runs once, when nothing has happened for a moment. */

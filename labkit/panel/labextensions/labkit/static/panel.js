@@ -146,8 +146,11 @@ export class PanelView {
     const name = row.querySelector(".labkit-exercise-name");
     if (selected) name.setAttribute("aria-current", "true");
     else name.removeAttribute("aria-current");
+    const words = stale ? "changed since" : STATES[state].words;
+    const title = row.querySelector(".labkit-exercise-title").textContent;
+    name.setAttribute("aria-label", `${title}, ${ex}, ${words}`);
     row.querySelector(".labkit-sign").textContent = STATES[state].sign;
-    row.querySelector(".labkit-exercise-word").textContent = stale ? "changed since" : STATES[state].words;
+    row.querySelector(".labkit-exercise-word").textContent = words;
     const said = row.querySelector(".labkit-exercise-said");
     const show = verdict && verdict.status !== "not started" && (!verdict.passed || selected);
     const parts = [];
@@ -163,7 +166,6 @@ export class PanelView {
     said.replaceChildren(...parts);
     if (arrived) row.scrollIntoView({ block: "nearest" });
     if (selected) {
-      const title = row.querySelector(".labkit-exercise-title").textContent;
       this.selected.replaceChildren(
         "You are at ",
         element("strong", {}, title),
@@ -188,9 +190,10 @@ export class PanelView {
     this.progress.value = done;
   }
 
-  /** Words in a place that screen readers follow; nothing to say hides it. */
+  /** Words in a place that screen readers follow. Nothing to say hides a note; the status stays, for what comes
+   *  out of hiding together with its words is not read aloud. */
   say(place, words) {
-    place.hidden = !words;
+    if (place !== this.status) place.hidden = !words;
     if (place.textContent !== (words ?? "").replaceAll("`", "")) place.replaceChildren(...prose(words ?? ""));
   }
 
