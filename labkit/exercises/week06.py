@@ -370,6 +370,16 @@ lstm_cell = Implement(
             "The three gates go in as they are: i, f and o are sigmoids, numbers from 0 to 1.",
             _lstm_variant(gate="clone"),
         ),
+        Mistake(
+            "one bias",
+            "The second bias, b_hh, is missing. One would do, but torch has both, and so do its weights.",
+            _lstm_variant(both=False),
+        ),
+        Mistake(
+            "c squashed",
+            "The c that is returned went through the tanh. That tanh is for h only; the cell is passed on as it is.",
+            lambda *inputs: (_lstm_variant()(*inputs)[0], _lstm_variant()(*inputs)[1].tanh()),
+        ),
     ],
     hints=(
         "One sum as in the plain RNN, four times as wide: (N, 4 H). `.chunk(4, -1)` cuts it into i, f, g, o.",
@@ -381,7 +391,14 @@ lstm_cell = Implement(
 
 
 def _gru_variant(
-    order="rzn", swap=False, before=False, inside=True, everything=False, squash="tanh", reset=True
+    order="rzn",
+    swap=False,
+    before=False,
+    inside=True,
+    everything=False,
+    squash="tanh",
+    reset=True,
+    whole=False,
 ):
     """A GRU cell with one thing changed."""
 
@@ -397,6 +414,8 @@ def _gru_variant(
         elif not inside:
             part = r * (h @ w_n.T) + b_n
         n = getattr(r * (xs["n"] + hs["n"]) if everything else xs["n"] + part, squash)()
+        if whole:
+            return n + z * h
         return z * n + (1 - z) * h if swap else (1 - z) * n + z * h
 
     return cell
@@ -449,6 +468,11 @@ gru_cell = Implement(
             "The candidate n goes through a sigmoid. It is no gate: tanh.",
             _gru_variant(squash="sigmoid"),
         ),
+        Mistake(
+            "candidate whole",
+            "The candidate is added whole, n + z * h. z shares out between old and new: (1 - z) * n + z * h.",
+            _gru_variant(whole=True),
+        ),
     ],
     hints=(
         "Keep the two sums apart this time: one of x, one of h, each (N, 3 H), each cut with chunk(3, -1).",
@@ -471,7 +495,8 @@ def _stack_case(steps, batch, inputs, hidden, layers, make="normal"):
         sizes = [inputs, *[hidden] * (layers - 1)]
         return {
             "x": getattr(draw, make)(steps, batch, inputs),
-            "state": (draw.normal(layers, batch, hidden), draw.normal(layers, batch, hidden)),
+            "h": draw.normal(layers, batch, hidden),
+            "c": draw.normal(layers, batch, hidden),
             "layers": [tuple(_weights(draw, 4, size, hidden).values()) for size in sizes],
         }
 
@@ -504,6 +529,15 @@ def _stack_all_outputs(x, state, layers):
     return torch.stack(tops), (h, c)
 
 
+def _stack_side_by_side(x, state, layers):
+    finals = []
+    for row, weights in enumerate(layers):
+        outputs, last = _one_layer(x, [s[row] for s in state], weights)
+        finals.append(last)
+    h, c = (torch.stack(states) for states in zip(*finals, strict=True))
+    return outputs, (h, c)
+
+
 def _stack_passing_on(x, state, layers):
     finals, last = [], [s[0] for s in state]
     for weights in layers:
@@ -523,14 +557,20 @@ stack = Implement(
     cases=[
         Case("two layers", _stack_case(4, 3, 2, 5, 2)),
         Case("three layers", _stack_case(6, 2, 5, 4, 3)),
+        Case("as many inputs as states", _stack_case(4, 2, 3, 3, 2)),
         Case("not contiguous", _stack_case(5, 4, 3, 6, 2, "transposed")),
         Case("one sequence", _stack_case(3, 1, 4, 2, 3)),
         Case("one layer", _stack_case(4, 3, 2, 5, 1), extreme=True),
     ],
-    oracle=lambda x, state, layers: _lstm(x, state, layers, len(layers)),
-    grads=("x",),
+    use=lambda answer, x, h, c, layers: answer(x, (h, c), layers),
+    oracle=lambda x, h, c, layers: _lstm(x, (h, c), layers, len(layers)),
+    grads=("x", "h", "c"),
     rules=Rules(forbids=_RECURRENT),
     delegate=lambda x, state, layers: _lstm(x, state, layers, len(layers)),
+    lint={
+        "equal axes": "a layer that reads what another wrote has a square weight",
+        "distinct": "a layer that reads what another wrote has a square weight",
+    },
     mistakes=[
         Mistake(
             "one state for all",
@@ -541,6 +581,11 @@ stack = Implement(
             "state passed upwards",
             "The last state of one layer is the first of the next. Each layer has its own: h[l] and c[l].",
             _stack_passing_on,
+        ),
+        Mistake(
+            "every layer reads x",
+            "Every layer reads x. Only the lowest does; the others read the outputs of the layer below.",
+            _stack_side_by_side,
         ),
         Mistake(
             "zeros",
@@ -582,7 +627,8 @@ def _both_case(steps, batch, inputs, hidden, make="normal"):
     def made(draw):
         return {
             "x": getattr(draw, make)(steps, batch, inputs),
-            "state": (draw.normal(2, batch, hidden), draw.normal(2, batch, hidden)),
+            "h": draw.normal(2, batch, hidden),
+            "c": draw.normal(2, batch, hidden),
             "forward": tuple(_weights(draw, 4, inputs, hidden).values()),
             "backward": tuple(_weights(draw, 4, inputs, hidden).values()),
         }
@@ -590,10 +636,13 @@ def _both_case(steps, batch, inputs, hidden, make="normal"):
     return made
 
 
-def _both(x, state, forward, backward, axis=0, turn=True, join=None, last="state", order=(0, 1)):
+def _both(
+    x, state, forward, backward, axis=0, turn=True, join=None, last="state", order=(0, 1), goes_on=False
+):
     """The answer, with one thing changed."""
     right, (h0, c0) = _one_layer(x, [s[order[0]] for s in state], forward)
-    left, (h1, c1) = _one_layer(x.flip(axis), [s[order[1]] for s in state], backward)
+    first = (h0, c0) if goes_on else [s[order[1]] for s in state]
+    left, (h1, c1) = _one_layer(x if axis is None else x.flip(axis), first, backward)
     left = left.flip(axis) if turn else left
     h1 = left[-1] if last == "output" else h1
     outputs = join(right, left) if join else torch.cat([right, left], -1)
@@ -614,8 +663,9 @@ bidirectional = Implement(
         Case("one sequence", _both_case(3, 1, 4, 5)),
         Case("one step", _both_case(1, 3, 2, 4), extreme=True),
     ],
-    oracle=lambda x, state, forward, backward: _lstm(x, state, [forward, backward], 1, True),
-    grads=("x",),
+    use=lambda answer, x, h, c, forward, backward: answer(x, (h, c), forward, backward),
+    oracle=lambda x, h, c, forward, backward: _lstm(x, (h, c), [forward, backward], 1, True),
+    grads=("x", "h", "c"),
     rules=Rules(forbids=_RECURRENT),
     delegate=lambda x, state, forward, backward: _lstm(x, state, [forward, backward], 1, True),
     mistakes=[
@@ -623,6 +673,16 @@ bidirectional = Implement(
             "not turned back",
             "The outputs of the way back stand in reading order: its first belongs to the last step. Flip them again.",
             lambda *inputs: _both(*inputs, turn=False),
+        ),
+        Mistake(
+            "both forward",
+            "Both ways read from the first step to the last. The way back reads x.flip(0).",
+            lambda *inputs: _both(*inputs, axis=None, turn=False),
+        ),
+        Mistake(
+            "goes on from the way forward",
+            "The way back starts from the last state of the way forward. Its own first state is row 1: h[1] and c[1].",
+            lambda *inputs: _both(*inputs, goes_on=True),
         ),
         Mistake(
             "wrong axis",
@@ -708,14 +768,22 @@ def _use_truncated(answer, x, target, state, weights, length):
     one_kept = _most_kept(lambda: answer(x[:length], target[:length], state, fresh(), length))
     return {
         "loss": float(loss),
-        "gradients": {name: w.grad for name, w in zip(names, own, strict=True)},
+        "loss carries a graph": bool(getattr(loss, "requires_grad", False)),
+        "gradients": {
+            name: torch.zeros_like(w) if w.grad is None else w.grad
+            for name, w in zip(names, own, strict=True)
+        },
         "state": tuple(s.detach() for s in last),
         "state carries a graph": any(s.requires_grad for s in last),
         "more than one segment's graph is kept": all_kept > 1.6 * max(one_kept, 1),
     }
 
 
-def _truncated(x, target, state, weights, length, cut=None, fresh=False, drop=False):
+def _squares(errors):
+    return errors.square().sum()
+
+
+def _truncated(x, target, state, weights, length, cut=None, fresh=False, drop=False, loss_of=_squares):
     """The answer with torch's LSTM: `cut` detaches the state, `fresh` starts each segment anew."""
     total, first = 0.0, state
     for start in range(0, len(x), length):
@@ -723,11 +791,26 @@ def _truncated(x, target, state, weights, length, cut=None, fresh=False, drop=Fa
         if drop and len(part) < length:
             break
         outputs, state = _one_layer(part, first if fresh else state, weights)
-        loss = (outputs - target[start : start + length]).square().sum()
+        loss = loss_of(outputs - target[start : start + length])
         loss.backward()
         total += loss.item()
         state = cut(state) if cut else tuple(s.detach() for s in state)
     return total, state
+
+
+def _truncated_with_the_graph(
+    x, target, state, weights, length, keep_loss=False, last=True, back=True, c_too=True
+):
+    """The answer, but something still hangs on its graph, or backward is not called."""
+    total = 0.0
+    for start in range(0, len(x), length):
+        state = (state[0].detach(), state[1].detach() if c_too else state[1])
+        outputs, state = _one_layer(x[start : start + length], state, weights)
+        loss = _squares(outputs - target[start : start + length])
+        if back:
+            loss.backward()
+        total = total + (loss if keep_loss else loss.item())
+    return total, tuple(s.detach() for s in state) if last else state
 
 
 def _truncated_everywhere(x, target, state, weights, length):
@@ -782,6 +865,31 @@ truncated = Implement(
             "not detached",
             "The state still carries the last segment's graph, which backward has freed. Detach both h and c.",
             lambda *inputs: _truncated(*inputs, cut=lambda state: state),
+        ),
+        Mistake(
+            "only h detached",
+            "h is detached and c is not: the last segment's graph hangs on c as well. Detach both.",
+            lambda *inputs: _truncated_with_the_graph(*inputs, c_too=False),
+        ),
+        Mistake(
+            "losses added as tensors",
+            "The loss that is returned carries a graph: a sum of loss tensors keeps every segment's graph alive. Add loss.item().",
+            lambda *inputs: _truncated_with_the_graph(*inputs, keep_loss=True),
+        ),
+        Mistake(
+            "last state not detached",
+            "The state that is returned still carries the last segment's graph; it is to be detached as well.",
+            lambda *inputs: _truncated_with_the_graph(*inputs, last=False),
+        ),
+        Mistake(
+            "no backward",
+            "The weights have no gradients: call loss.backward() for every segment.",
+            lambda *inputs: _truncated_with_the_graph(*inputs, back=False),
+        ),
+        Mistake(
+            "mean for sum",
+            "The squared differences are averaged; their sum is asked for.",
+            lambda *inputs: _truncated(*inputs, loss_of=lambda errors: errors.square().mean()),
         ),
         Mistake(
             "state forgotten",
@@ -942,10 +1050,10 @@ def _each_loss(logits, targets):
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none").reshape(targets.shape)
 
 
-def _masked_loss(logits, targets, lengths, shift=0, turn=False):
+def _masked_loss(logits, targets, lengths, shift=0, turn=False, reduction="mean"):
     real = _real(lengths, len(logits), shift)
     real = ~real if turn else real
-    return F.cross_entropy(logits[real], targets[real])
+    return F.cross_entropy(logits[real], targets[real], reduction=reduction)
 
 
 def _loss_by_product(logits, targets, lengths, divide="real"):
@@ -992,6 +1100,23 @@ masked_loss = Implement(
             "divided by everything",
             "The padding is left out of the sum, and still divides it: divide by the number of real steps.",
             lambda *inputs: _loss_by_product(*inputs, divide="all"),
+        ),
+        Mistake(
+            "sum for mean",
+            "The losses of the real steps are added up; divide by how many there are.",
+            lambda *inputs: _masked_loss(*inputs, reduction="sum"),
+        ),
+        Mistake(
+            "padding set to zero",
+            "The padded logits are set to 0 and still counted: equal scores cost ln V each. Leave those steps out.",
+            lambda logits, targets, lengths: _each_loss(
+                torch.where(_real(lengths, len(logits))[..., None], logits, 0.0), targets
+            ).mean(),
+        ),
+        Mistake(
+            "one step too few",
+            "The last real step of every sequence is missing: step t is real if t < lengths[n].",
+            lambda *inputs: _masked_loss(*inputs, shift=-1),
         ),
         Mistake(
             "axis",
@@ -1041,10 +1166,10 @@ def _packed(x, lengths):
     return tuple(pack)
 
 
-def _pack(x, lengths, descending=True, sort=True, whole=False, by_row=False, shift=0, invert=True):
+def _pack(x, lengths, descending=True, sort=True, whole=False, by_row=False, shift=0, invert=True, move=True):
     """The answer, with one thing changed."""
     order = torch.argsort(lengths, descending=descending) if sort else torch.arange(len(lengths))
-    x, lengths = x[:, order], lengths[order]
+    x, lengths = x[:, order] if move else x, lengths[order]
     real = _real(lengths, len(x), shift)
     real = torch.ones_like(real) if whole else real
     data = x.transpose(0, 1)[real.T] if by_row else x[real]
@@ -1076,6 +1201,11 @@ pack = Implement(
             "unsorted lengths",
             "The sequences are packed in the order in which they came. Sort them first, longest first: only then the running ones are the first rows.",
             lambda x, lengths: _pack(x, lengths, sort=False),
+        ),
+        Mistake(
+            "only the lengths sorted",
+            "The lengths are sorted, the sequences are not: x[:, order] belongs to lengths[order].",
+            lambda x, lengths: _pack(x, lengths, move=False),
         ),
         Mistake(
             "shortest first",
@@ -1617,6 +1747,25 @@ classifier = Implement(
             ),
         ),
         Mistake(
+            "reshaped",
+            "h_n is (2, N, H), and reshaped to (N, 2 H) it mixes the names. Join its two rows: torch.cat([h[0], h[1]], -1).",
+            _classifier(
+                lambda m, letters, lengths: m.fc(
+                    _read_packed(m, letters, lengths)[1][0].reshape(len(lengths), -1)
+                )
+            ),
+        ),
+        Mistake(
+            "one direction",
+            "Only one direction's last state reaches the linear layer, which wants both: torch.cat([h[0], h[1]], -1).",
+            _classifier(lambda m, letters, lengths: m.fc(_read_packed(m, letters, lengths)[1][0][-1])),
+        ),
+        Mistake(
+            "probabilities",
+            "The scores went through a softmax. The loss does that: return what the linear layer gives.",
+            _classifier(lambda *inputs: _right_classifier(*inputs).softmax(-1)),
+        ),
+        Mistake(
             "cell for state",
             "This is c_n; the layer returns outputs, (h_n, c_n). The state to show is h_n.",
             _classifier(
@@ -1766,9 +1915,10 @@ def _use_step(answer, w_ih, w_hh, x, target, max_norm):
         p.grad = torch.ones_like(p)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     norm = answer(model, optimizer, x, target, max_norm)
+    # As float32: torch divides by the norm plus 1e-6, and clipping by hand without that is right too.
     return {
         "norm": float(norm),
-        "parameters": {name: p.detach().clone() for name, p in model.named_parameters()},
+        "parameters": {name: p.detach().float() for name, p in model.named_parameters()},
     }
 
 
@@ -1786,6 +1936,10 @@ def _step(model, optimizer, x, target, max_norm, order="zero loss clip step", cl
             optimizer.step()
         elif clip == "value":
             clip_grad_value_(model.parameters(), max_norm)
+        elif clip == "always":
+            norm = clip_grad_norm_(model.parameters(), max_norm)
+            for p in model.parameters():
+                p.grad *= max(1.0, max_norm / float(norm))
         elif clip == "each":
             norm = max(clip_grad_norm_([p], max_norm) for p in model.parameters())
         else:
@@ -1849,6 +2003,11 @@ explode = Fix(
             lambda *inputs: _step(*inputs, clip="each"),
         ),
         Mistake(
+            "short ones lengthened",
+            "A gradient that is short enough is stretched to max_norm. Clipping only shortens.",
+            lambda *inputs: _step(*inputs, clip="always"),
+        ),
+        Mistake(
             "old gradients",
             "The gradients of the last step are still in there: zero_grad() comes first.",
             lambda *inputs: _step(*inputs, order="loss clip step"),
@@ -1886,6 +2045,10 @@ def _toy_logits(state, tokens):
 
 
 def _toy_step(tokens, state):
+    if tokens.ndim != 1:
+        raise ValueError(
+            f"`step` takes letters (count,), one number per name; these are {tuple(tokens.shape)}"
+        )
     state = 0 if state is None else state + 1
     return _toy_logits(state, tokens), state
 
@@ -1895,6 +2058,9 @@ def _use_write(answer, temperature, steps):
     random = torch.Generator().manual_seed(0)
     table = answer(_toy_step, count, steps, temperature, random)
     again = answer(_toy_step, count, steps, temperature, torch.Generator().manual_seed(0))
+    more = answer(_toy_step, count, steps, temperature, random)
+    if table.shape != (steps, count):
+        return {"shape": tuple(table.shape)}
     first, second = table[0], table[1]
     zero = torch.zeros(1, dtype=torch.int64)
     ways = {
@@ -1918,7 +2084,8 @@ def _use_write(answer, temperature, steps):
         "shape": tuple(table.shape),
         "first letters drawn from": drawn,
         "second letters follow": _nearest(second[first == common], followers),
-        "same generator, same names": bool(torch.equal(table, again)),
+        "same seed, same names": bool(torch.equal(table, again)),
+        "the generator goes on, other names": not torch.equal(table, more),
     }
 
 
@@ -1932,7 +2099,17 @@ def _nearest(tokens, candidates):
 
 
 def _write(
-    step, count, steps, temperature, random, chances=None, feed="drawn", keep=True, pick=None, seeded=True
+    step,
+    count,
+    steps,
+    temperature,
+    random,
+    chances=None,
+    feed="drawn",
+    keep=True,
+    pick=None,
+    seeded=True,
+    squeeze=True,
 ):
     """The answer, with one thing changed."""
     tokens, state, rows = torch.zeros(count, dtype=torch.int64), None, []
@@ -1941,7 +2118,8 @@ def _write(
         state = new if keep else None
         share = chances(logits, temperature) if chances else (logits / temperature).softmax(-1)
         source = random if seeded else None
-        drawn = pick(logits) if pick else torch.multinomial(share, 1, generator=source).squeeze(1)
+        drawn = pick(logits) if pick else torch.multinomial(share, 1, generator=source)
+        drawn = drawn.flatten() if squeeze else drawn
         tokens = drawn if feed == "drawn" else tokens
         rows.append(drawn)
     return torch.stack(rows)
@@ -1967,7 +2145,7 @@ repeat = Fix(
     menu={
         "always the most likely": "",
         "the state is lost": "The state is passed on: `step` gets what it returned. Look at how a letter is chosen.",
-        "trained too little": "The loss has fallen below the trigram's. More training makes the most likely letter likelier still.",
+        "trained too little": "The loss has fallen well below that of letters by frequency. More training makes the most likely letter likelier still.",
     },
     mistakes=[
         Mistake(
@@ -1996,6 +2174,18 @@ repeat = Fix(
             lambda *inputs: _write(*inputs, feed="none"),
         ),
         Mistake(
+            "a column drawn",
+            "torch.multinomial returns (count, 1), and `step` takes letters (count,): squeeze(1), or [:, 0].",
+            lambda *inputs: _write(*inputs, squeeze=False),
+        ),
+        Mistake(
+            "generator set back",
+            "Every call draws the same names: the generator was made anew or seeded again inside. Use the one that was handed in.",
+            lambda step, count, steps, temperature, random: _write(
+                step, count, steps, temperature, torch.Generator().manual_seed(0)
+            ),
+        ),
+        Mistake(
             "generator not used",
             "The names differ from run to run: give torch.multinomial the generator.",
             lambda *inputs: _write(*inputs, seeded=False),
@@ -2004,7 +2194,7 @@ repeat = Fix(
     hints=(
         "Every name of a batch is the same. Which line could make two of them differ?",
         "Draw: torch.multinomial(chances, 1, generator=random) gives (count, 1), with chances = (logits / temperature).softmax(-1).",
-        'fault = "always the most likely"; tokens = torch.multinomial(chances, 1, generator=random).squeeze(1)',
+        'fault = "always the most likely"; letters = torch.multinomial(chances, 1, generator=random).squeeze(1)',
     ),
     passed="A loss is about probabilities. Whoever takes only the largest throws the rest of them away.",
     lint={"delegation": "torch has no function for it: multinomial is one of the tools"},
@@ -2046,8 +2236,9 @@ def _lstm_one_late(x, state, weights):
     return torch.cat([state[0][None], outputs[:-1]]), last
 
 
-def _try_lstm(lstm, *, steps=5, batch=5, first=True, bias=True, states=True, shape_only=False):
+def _try_lstm(lstm, *, steps=5, batch=5, first=True, bias=True, states=True, shape_only=False, same=None):
     """One comparison with torch, of the kind that a first test makes."""
+    same = same or (lambda a, b: torch.allclose(a, b, atol=1e-5))
     random = torch.Generator().manual_seed(0)
     x = torch.randn(steps, batch, 3, generator=random)
     state = tuple(torch.randn(batch, 4, generator=random) * first for _ in range(2))
@@ -2057,9 +2248,9 @@ def _try_lstm(lstm, *, steps=5, batch=5, first=True, bias=True, states=True, sha
     (outputs, last), (truth, truth_last) = (f(x, state, weights) for f in (lstm, _good_lstm))
     assert outputs.shape == truth.shape
     if not shape_only:
-        assert torch.allclose(outputs, truth, atol=1e-5)
+        assert same(outputs, truth)
         for mine, theirs in zip(last, truth_last, strict=True):
-            assert not states or torch.allclose(mine, theirs, atol=1e-5)
+            assert not states or same(mine, theirs)
 
 
 test_lstm = WriteTest(
@@ -2120,6 +2311,11 @@ test_lstm = WriteTest(
             "outputs only",
             "The outputs are compared, the last states are not. Two bugs live there.",
             lambda lstm: _try_lstm(lstm, states=False),
+        ),
+        Mistake(
+            "equal to the last digit",
+            "The numbers are compared to the last digit. A sum in another order rounds differently: torch.allclose, atol=1e-5.",
+            lambda lstm: _try_lstm(lstm, same=torch.equal),
         ),
         Mistake(
             "never as many steps as sequences",

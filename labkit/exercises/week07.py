@@ -56,6 +56,11 @@ weights = Implement(
             lambda q, k: (q @ k.transpose(-1, -2)).softmax(-1),
         ),
         Mistake(
+            "no softmax",
+            "These are the scores. A softmax over the last axis makes weights of them, each row with the sum 1.",
+            _scores,
+        ),
+        Mistake(
             "divided by d",
             "The scores are divided by d itself; the square root of d keeps their variance at 1.",
             lambda q, k: (_scores(q, k) / math.sqrt(q.shape[-1])).softmax(-1),
@@ -207,6 +212,18 @@ batch_mask = Implement(
             ),
         ),
         Mistake(
+            "causal only",
+            "The padding is visible: the lengths are not used.",
+            lambda lengths, longest: _causal(longest, 0).expand(len(lengths), 1, -1, -1).clone(),
+        ),
+        Mistake(
+            "one too many",
+            "One token of padding is visible: with n real ones of T, the first stands in column T - n.",
+            lambda lengths, longest: (
+                _causal(longest, 0) & (torch.arange(longest) >= longest - lengths[:, None] - 1)[:, None, None]
+            ),
+        ),
+        Mistake(
             "padding only",
             "The future is visible: the causal triangle is missing.",
             lambda lengths, longest: _real(lengths, longest)[:, None, None, :].expand(-1, 1, longest, -1),
@@ -276,6 +293,37 @@ def _painted_over(q, k, v, mask):
     return (_scores(q, k) + hidden).softmax(-1).nan_to_num(0.0) @ v
 
 
+def _masked_by(fill):
+    """Hidden scores filled with one number, hidden weights set to 0: right if the number is low enough."""
+
+    def attend(q, k, v, mask):
+        weights = _masked_scores(q, k, mask, fill).softmax(-1)
+        return (weights if mask is None else weights.masked_fill(~mask, 0)) @ v
+
+    return attend
+
+
+def _shared_out_again(q, k, v, mask):
+    weights = _scores(q, k).softmax(-1)
+    if mask is not None:
+        weights = weights * mask
+        weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-9)
+    return weights @ v
+
+
+def _low_scores(draw):
+    """Every score near -1800."""
+    q, k = 30 + 0.1 * draw.normal(3, 4), -30 + 0.1 * draw.normal(5, 4)
+    return {"q": q, "k": k, "v": draw.normal(5, 2), "mask": np.tri(3, 5, 2, dtype=bool)}
+
+
+def _loud_hidden_key(draw):
+    """Key 1 would get all the weight of every query, and is hidden."""
+    q, k, mask = draw.uniform(1, 2, 3, 4), draw.normal(5, 4), np.tri(3, 5, 2, dtype=bool)
+    k[1], mask[:, 1] = 1000.0, False
+    return {"q": q, "k": k, "v": draw.normal(5, 2), "mask": mask}
+
+
 def _qkv(q, k, v, mask=None, make="normal", scale=1):
     """Inputs of attention; `mask(draw)` makes the mask."""
     return lambda draw: {
@@ -327,6 +375,8 @@ attention = Implement(
             _qkv((3, 4), (5, 4), (5, 2), lambda draw: np.tri(3, 5, 2, dtype=bool), scale=100),
             extreme=True,
         ),
+        Case("scores far below 0", _low_scores, extreme=True),
+        Case("a loud hidden key", _loud_hidden_key, extreme=True),
     ],
     oracle=_attention,
     grads=("q", "k", "v"),
@@ -361,6 +411,21 @@ attention = Implement(
             "masked after the softmax",
             "The weights are masked after the softmax: what is left of a row no longer sums to 1.",
             _masked_late,
+        ),
+        Mistake(
+            "not low enough",
+            "Hidden scores are filled with a number that real scores can fall below. Take the lowest there is: torch.finfo(q.dtype).min.",
+            _masked_by(-100.0),
+        ),
+        Mistake(
+            "shared out again",
+            "The softmax runs over all keys, then the visible weights are scaled up. Where a hidden key has them all, 0 is scaled up.",
+            _shared_out_again,
+        ),
+        Mistake(
+            "mask not used",
+            "The mask is not used: every query sees every key.",
+            lambda q, k, v, mask: _attention(q, k, v, None),
         ),
         Mistake(
             "mask added",
@@ -632,8 +697,19 @@ multi_head = Implement(
         Mistake(
             "memory ignored",
             "Keys and values come from x even where a memory is given.",
+            _attending(lambda x, memory, mask, p, heads: _multi_head(x, None, mask, p, heads)),
+        ),
+        Mistake(
+            "weights not transposed",
+            "The projections use the weights as they are; a weight is (out, in): F.linear(x, weight, bias), or x @ weight.T + bias.",
             _attending(lambda x, memory, mask, p, heads: _multi_head(
-                x, None, None if memory is not None else mask, p, heads)),
+                x, memory, mask, {**p, "in_proj_weight": torch.cat([w.T for w in p["in_proj_weight"].chunk(3)])}, heads)),
+        ),
+        Mistake(
+            "biases not used",
+            "The three projections leave out in_proj_bias.",
+            _attending(lambda x, memory, mask, p, heads: _multi_head(
+                x, memory, mask, {**p, "in_proj_bias": 0 * p["in_proj_bias"]}, heads)),
         ),
         Mistake(
             "queries from the memory",
@@ -683,7 +759,7 @@ def _own_frequencies(positions, width):
 
 
 def _at(positions, width, make=lambda values: values):
-    return lambda draw: {"positions": make(np.array(positions, dtype=float)), "width": width}
+    return lambda draw: {"positions": make(np.array(positions, dtype=draw.dtype)), "width": width}
 
 
 sinusoidal = Implement(
@@ -691,8 +767,7 @@ sinusoidal = Implement(
     title="A clock with many hands",
     minutes=8,
     level=2,
-    dtype="float64",
-    reduces=100_000,
+    reduces=1000,
     cases=[
         Case("5 positions, width 6", _at([0, 1, 2, 3, 4], 6)),
         Case("7 positions, width 4", _at([0, 1, 2, 3, 4, 5, 6], 4)),
@@ -769,9 +844,9 @@ def _rotary(x, positions):
     return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
 
 
-def _turned(x, angles):
+def _turned(x, angles, sign=-1):
     even, odd = x[..., ::2], x[..., 1::2]
-    return _woven(even * angles.cos() - odd * angles.sin(), even * angles.sin() + odd * angles.cos())
+    return _woven(even * angles.cos() + sign * odd * angles.sin(), even * angles.sin() + odd * angles.cos())
 
 
 def _turned_halves(x, positions):
@@ -794,7 +869,7 @@ def _turned_in_place(x, positions):
 
 
 def _turn(shape, positions, make="normal"):
-    return lambda draw: {"x": getattr(draw, make)(*shape), "positions": np.array(positions, dtype=float)}
+    return lambda draw: {"x": getattr(draw, make)(*shape), "positions": np.array(positions, draw.dtype)}
 
 
 rotary = Implement(
@@ -803,11 +878,10 @@ rotary = Implement(
     minutes=12,
     level=3,
     needs=("w07.sinusoidal",),
-    dtype="float64",
-    reduces=100_000,
+    reduces=1000,
     cases=[
         Case("5 tokens, width 6", _turn((5, 6), [0, 1, 2, 3, 4])),
-        Case("heads, from position 7", _turn((2, 3, 4, 8), [7, 8, 9, 10])),
+        Case("heads, from position 44", _turn((2, 3, 4, 8), [44, 45, 46, 47])),
         Case("out of order", _turn((2, 3, 4), [20, 5, 11])),
         Case("not contiguous", _turn((1, 3, 10), [0, 2, 1], "transposed")),
         Case("one token, one pair", _turn((1, 2), [3]), extreme=True),
@@ -826,6 +900,11 @@ rotary = Implement(
             "turned backwards",
             "The pairs turn the other way: the new first one is a cos - b sin, the new second one a sin + b cos.",
             lambda x, positions: _turned(x, -_angles(positions, x.shape[-1])),
+        ),
+        Mistake(
+            "minus forgotten",
+            "The first of each pair is a cos - b sin; here the two are added. Without the minus it is no rotation.",
+            lambda x, positions: _turned(x, _angles(positions, x.shape[-1]), sign=1),
         ),
         Mistake(
             "second from the new first",
@@ -1250,6 +1329,12 @@ def _summary_first(t):
     return mask
 
 
+def _prefix(t):
+    mask = _causal(t, 0)
+    mask[:4, :4] = True
+    return mask
+
+
 def _looks_at_neighbor(x):
     ahead = F.pad(x[:, 1:], (0, 0, 0, 1)).roll(1, 0) if len(x) > 1 else 0
     return _mixed_by(_triangle())(x) + ahead
@@ -1266,12 +1351,12 @@ def _recurrent(tokens):
         return cell(embedding[tokens])[0]
 
 
-def _try_causal(model, *, sentences=3, length=20, looks=lambda t: slice(0, t), values=True):
-    """Change everything from t on, for every t, and compare the places that `looks` names."""
+def _try_causal(model, *, sentences=3, length=20, looks=lambda t: slice(0, t), values=True, places=None):
+    """Change everything from t on, for every t of `places`, and compare the places that `looks` names."""
     random = torch.Generator().manual_seed(0)
     tokens = torch.randint(11, (sentences, length), generator=random)
     before = model(tokens)
-    for t in range(1, length):
+    for t in places or range(1, length):
         changed = tokens.clone()
         changed[:, t:] = torch.randint(11, (sentences, length - t), generator=random)
         after = model(changed)
@@ -1309,6 +1394,10 @@ test_causal = WriteTest(
             "the first place sees the whole text, the others do not.",
             _language_model(_mixed_by(_summary_first)),
         ),
+        "an open beginning": (
+            "the first four places see each other, the others do not see ahead.",
+            _language_model(_mixed_by(_prefix)),
+        ),
         "the neighbor's future": (
             "a sentence sees one token ahead in another sentence of the batch.",
             _language_model(_looks_at_neighbor),
@@ -1329,6 +1418,11 @@ test_causal = WriteTest(
             "one sentence",
             "Nearly all are caught. With a single sentence nobody can look at a neighbor in the batch: use several.",
             lambda model: _try_causal(model, sentences=1),
+        ),
+        Mistake(
+            "one place of change",
+            "Nearly all are caught. One leak shows at the beginning only: change from every place t on, from 1 to the last.",
+            lambda model: _try_causal(model, places=[10]),
         ),
         Mistake(
             "one sentence, and short",
@@ -1420,6 +1514,10 @@ test_permutation = WriteTest(
             "a token looks at itself and its two neighbors only.",
             lambda x: _set_layer(x, mask=_neighbors(x.shape[1])),
         ),
+        "one place further": (
+            "every output comes out one place further on.",
+            lambda x: _set_layer(x).roll(1, 1),
+        ),
         "in a ring": (
             "a part of the token before is mixed in, and of the last one into the first.",
             lambda x: _set_layer(x + 0.3 * x.roll(1, 1)),
@@ -1445,6 +1543,13 @@ test_permutation = WriteTest(
             "outputs left alone",
             "The outputs do not stay as they were: they change places with their tokens. Compare with layer(x)[:, order].",
             lambda layer: _try_order(layer, [3, 0, 5, 1, 4, 2], back=False),
+        ),
+        Mistake(
+            "only the sums",
+            "Nearly all are caught. The outputs are added up before they are compared: that they stand in the right places is not seen.",
+            lambda layer: _try_order(
+                layer, [3, 0, 5, 1, 4, 2], same=lambda a, b: torch.allclose(a.sum(1), b.sum(1), atol=1e-4)
+            ),
         ),
         Mistake(
             "equal to the last digit",

@@ -85,6 +85,11 @@ layer_norm = Implement(
             lambda x, weight, bias, eps: _layer_norm(x, weight, bias, eps, outside=True),
         ),
         Mistake(
+            "eps not used",
+            "A fixed 1e-5 stands where eps belongs. It is an argument: sqrt(var + eps).",
+            lambda x, weight, bias, eps: _layer_norm(x, weight, bias, 1e-5),
+        ),
+        Mistake(
             "over the batch",
             "Mean and variance run over the first axis, as in batch norm. Each vector is measured by itself: the last axis.",
             lambda x, weight, bias, eps: _layer_norm(x, weight, bias, eps, dims=(0,)),
@@ -295,11 +300,17 @@ gelu = Implement(
 
 def _load(model, state):
     """Put weights in by name, and say in words which names do not fit."""
-    names = set(model.state_dict())
-    model.load_state_dict(state, strict=False)
-    missing, unknown = sorted(set(state) - names), sorted(names - set(state))
+    shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    fits = {name: value for name, value in state.items() if shapes.get(name) == tuple(value.shape)}
+    model.load_state_dict(fits, strict=False)
+    missing, unknown = sorted({*state} - {*shapes}), sorted({*shapes} - {*state})
     words = [f"missing: {', '.join(missing[:3])}"] * bool(missing)
     words += [f"not asked for: {', '.join(unknown[:3])}"] * bool(unknown)
+    words += [
+        f"{name} is {shapes[name]}, not {tuple(value.shape)}"
+        for name, value in state.items()
+        if name in shapes and name not in fits
+    ][:1]
     return "; ".join(words) or "all names fit"
 
 
@@ -342,8 +353,8 @@ def _block(
 
         def feed(t):
             inner = layer.linear1(t)
-            if activation == "relu":
-                return layer.linear2(F.relu(inner))
+            if activation in ("relu", "identity"):
+                return layer.linear2(F.relu(inner) if activation == "relu" else inner)
             return layer.linear2(F.gelu(inner, approximate=activation or approximate))
 
         if first == "lost":
@@ -489,6 +500,16 @@ block = Implement(
             lambda *a: _block(*a, style="lost"),
         ),
         Mistake(
+            "no GELU",
+            "Nothing stands between the two linear layers, so they are one linear layer. Your GELU belongs there.",
+            lambda *a: _block(*a, activation="identity"),
+        ),
+        Mistake(
+            "hidden size not used",
+            "The feed-forward network is 4 * width wide, whatever `hidden` says.",
+            lambda width, heads, hidden, *a: _block(width, heads, 4 * width, *a),
+        ),
+        Mistake(
             "second sum missing",
             "The attention is added to the stream, the feed-forward branch replaces it: x + ... is missing there.",
             lambda *a: _block(*a, style="second lost"),
@@ -534,7 +555,16 @@ block = Implement(
 
 
 def _decoder(
-    width, heads, hidden, *, cross="memory", order="right", residual=True, normed=False, use_mask=True
+    width,
+    heads,
+    hidden,
+    *,
+    cross="memory",
+    order="right",
+    residual=True,
+    normed=False,
+    use_mask=True,
+    mask_memory=False,
 ):
     """A decoder block, norm first, of torch's parts, with one thing changed."""
     layer = torch.nn.TransformerDecoderLayer(width, heads, hidden, 0.0, batch_first=True)
@@ -548,8 +578,12 @@ def _decoder(
             if cross == "swapped":
                 return _attend(layer.multihead_attn, memory, t, None, heads)
             m = layer.norm2(m) if normed else m
-            return _attend(layer.multihead_attn, t, m, None, heads)
+            return _attend(layer.multihead_attn, t, m, mask if mask_memory else None, heads)
 
+        if order == "norm last":
+            x = layer.norm1(x + attend(x))
+            x = layer.norm2(x + look(x))
+            return layer.norm3(x + layer.linear2(F.gelu(layer.linear1(x))))
         if order == "cross first":
             x = x + look(layer.norm2(x))
             x = x + attend(layer.norm1(x))
@@ -633,6 +667,16 @@ decoder = Implement(
             lambda *a: _decoder(*a, order="cross first"),
         ),
         Mistake(
+            "mask on the memory too",
+            "The causal mask reaches the cross-attention as well. All of the memory may be seen: no mask there.",
+            lambda *a: _decoder(*a, mask_memory=True),
+        ),
+        Mistake(
+            "norm last",
+            "The norms come after the sums. Here each branch reads its norm of x, and the sum stays as it is.",
+            lambda *a: _decoder(*a, order="norm last"),
+        ),
+        Mistake(
             "no residual",
             "What was found in the memory replaces x. It is added to x, as in every branch.",
             lambda *a: _decoder(*a, residual=False),
@@ -674,6 +718,16 @@ def _merge_in_place(ids, pair, new):
     return ids
 
 
+def _merge_again(ids, pair, new):
+    merged = []
+    for token in ids:
+        if merged and (merged[-1], token) == pair:
+            merged[-1] = new
+        else:
+            merged.append(token)
+    return merged
+
+
 def _merge_overlapping(ids, pair, new):
     """Every pair of neighbors on its own, so that a token in the middle is used twice."""
     hits = [tuple(ids[i : i + 2]) == pair for i in range(len(ids))]
@@ -699,6 +753,7 @@ merge = Implement(
         Case("five in a row", _merge_case([1, 7, 7, 7, 7, 7], (7, 7), 256)),
         Case("the other way round", _merge_case([2, 1, 1, 3], (1, 2), 9)),
         Case("new meets old", _merge_case([1, 2, 2, 3], (1, 2), 1)),
+        Case("longer numbers", _merge_case([11, 2, 1, 22, 1, 2], (1, 2), 9)),
         Case("nothing", _merge_case([], (1, 2), 9), extreme=True),
         Case("one token", _merge_case([1], (1, 1), 9), extreme=True),
     ],
@@ -729,6 +784,11 @@ merge = Implement(
             "in place",
             "The list that was given is changed. Build a new one: training needs the old one unharmed.",
             _merge_in_place,
+        ),
+        Mistake(
+            "merged again",
+            "What was joined is joined again with its neighbor. One pass: a new token is not looked at in the same round.",
+            _merge_again,
         ),
         Mistake(
             "from the right",
@@ -773,6 +833,20 @@ def _train_bpe(
             chosen = max(pairs, key=lambda pair: pairs[pair])
         chunks = [(_merge(ids, chosen, start + len(merges)), count) for ids, count in chunks]
         merges.append(chosen)
+    return merges
+
+
+def _train_on_all_rounds(counts, size):
+    """The counts of earlier rounds are never cleared."""
+    chunks, pairs, merges = [(list(chunk), count) for chunk, count in counts.items()], {}, []
+    while len(merges) < size:
+        for ids, count in chunks:
+            for pair in itertools.pairwise(ids):
+                pairs[pair] = pairs.get(pair, 0) + count
+        if not pairs:
+            break
+        merges.append(min(pairs, key=lambda pair: (-pairs[pair], pair)))
+        chunks = [(_merge(ids, merges[-1], 255 + len(merges)), count) for ids, count in chunks]
     return merges
 
 
@@ -827,6 +901,11 @@ train_bpe = Implement(
             "counted once at the start",
             "The pairs are counted once and never merged. After each merge the text is another one: count again.",
             lambda counts, size: _train_bpe(counts, size, once=True),
+        ),
+        Mistake(
+            "counts of all rounds",
+            "The counts of earlier rounds are still there, of pairs that have been merged away. Start each round with none.",
+            _train_on_all_rounds,
         ),
         Mistake(
             "numbered from 257",
@@ -986,9 +1065,8 @@ def _decode_each(ids, merges):
 
 def _decode_shallow(ids, merges):
     """New tokens are taken for pairs of bytes."""
-    table = [bytes([byte]) for byte in range(256)]
-    table += [bytes([a % 256, b % 256]) for a, b in merges]
-    return b"".join(table[token] for token in ids).decode("utf-8", "replace")
+    pairs = ((token,) if token < 256 else merges[token - 256] for token in ids)
+    return b"".join(bytes(pair) for pair in pairs).decode("utf-8", "replace")
 
 
 decode = Implement(
@@ -1066,6 +1144,7 @@ def _gpt(
     approximate="tanh",
     soft=False,
     shared=False,
+    registered=True,
 ):
     """A GPT of torch's parts, with one thing changed."""
     nn = torch.nn
@@ -1075,7 +1154,8 @@ def _gpt(
             super().__init__()
             self.tokens, self.positions = nn.Embedding(vocab, width), nn.Embedding(context, width)
             blocks = [_block(width, heads, 4 * width, first, approximate) for _ in range(layers)]
-            self.blocks = nn.ModuleList(blocks[:1] * layers if shared else blocks)
+            blocks = blocks[:1] * layers if shared else blocks
+            self.blocks = nn.ModuleList(blocks) if registered else blocks
             self.norm = nn.LayerNorm(width)
             self.head = nn.Linear(width, vocab, bias=False)
             if tied:
@@ -1201,6 +1281,11 @@ gpt = Implement(
             lambda *a: _gpt(*a, shared=True),
         ),
         Mistake(
+            "a plain list of blocks",
+            "The blocks are in a plain list, where nobody finds their parameters: no optimizer, no state dict. Use nn.ModuleList.",
+            lambda *a: _gpt(*a, registered=False),
+        ),
+        Mistake(
             "softmax",
             "These are probabilities. The model returns logits; the loss does the softmax.",
             lambda *a: _gpt(*a, soft=True),
@@ -1229,7 +1314,7 @@ start = Predict(
         "loss": Item(
             "the loss per token of an untrained GPT with 320 tokens", lambda: _equal_logits_loss(320)
         ),
-        "perplexity": Item("e to the power of that loss", lambda: round(math.exp(_equal_logits_loss(320)))),
+        "perplexity": Item("e to the power of that loss", lambda: math.exp(_equal_logits_loss(320))),
         "doubled": Item("the loss with twice as many tokens", lambda: _equal_logits_loss(640)),
         "per byte": Item(
             "the first loss per byte, if a token is 1.5 bytes on average",
@@ -1309,8 +1394,12 @@ def _top_k(
     return probs / temperature if after else probs
 
 
-def _top_k_case(shape, temperature, k, make="normal", scale=2.0):
-    return lambda draw: {"logits": scale * getattr(draw, make)(*shape), "temperature": temperature, "k": k}
+def _top_k_case(shape, temperature, k, make="normal", scale=2.0, shift=0.0):
+    return lambda draw: {
+        "logits": shift + scale * getattr(draw, make)(*shape),
+        "temperature": temperature,
+        "k": k,
+    }
 
 
 top_k = Implement(
@@ -1329,6 +1418,7 @@ top_k = Implement(
         Case("temperature 0", _top_k_case((2, 3, 5), 0.0, 4)),
         Case("more than there are", _top_k_case((2, 5), 0.8, 50), extreme=True),
         Case("large logits", _top_k_case((2, 5), 0.5, 3, scale=1e4), extreme=True),
+        Case("far below 0", _top_k_case((2, 5), 0.5, 3, shift=-1e6), extreme=True),
     ],
     oracle=lambda logits, temperature, k: _top_k(logits, temperature, k),
     lint={"delegation": "torch has no function for it; topk and softmax are the tools here"},
@@ -1391,6 +1481,8 @@ def _top_p(probs, p, *, rule="right", back=True, scale=True, descending=True):
         keep = total - ordered < p
     elif rule == "under":
         keep = total <= p
+    elif rule == "beyond":
+        keep = total - ordered <= p
     elif rule == "each":
         keep = ordered >= p
     else:  # one more than needed
@@ -1440,6 +1532,11 @@ top_p = Implement(
             "one too many",
             "One more token is kept than needed to reach p.",
             lambda probs, p: _top_p(probs, p, rule="more"),
+        ),
+        Mistake(
+            "more than p",
+            "Where the total is exactly p, one more token is kept: at least p is enough, so compare with >=, or the total before with <.",
+            lambda probs, p: _top_p(probs, p, rule="beyond"),
         ),
         Mistake(
             "each by itself",
@@ -1874,7 +1971,7 @@ def _by_name(given, wanted):
     words += [f"not asked for: {', '.join(unknown[:3])}"] * bool(unknown)
     return {
         "0 names": "; ".join(words) or "all names fit",
-        "1 weights": {name: given.get(name) for name in wanted},
+        "1 weights": {name: given.get(name, value) for name, value in wanted.items()},
     }
 
 
@@ -2210,7 +2307,7 @@ bert_layer = Implement(
         ),
     ],
     hints=(
-        "First the six names that only change, then the three that become one.",
+        "First the five names that only change, then the three that become one.",
         'Every name begins with f"encoder.layer.{number}."; torch.cat([query, key, value]) makes in_proj, once for weight, once for bias.',
         'layer[f"{ours}.{kind}"] = state[f"encoder.layer.{number}.{theirs}.{kind}"] for theirs, ours in names.items()',
     ),

@@ -370,9 +370,21 @@ def _describe(inputs: dict[str, Any]) -> str:
             order = "" if value.flags.c_contiguous else " not contiguous"
             words.append(f"{name} {value.shape} {value.dtype}{order}")
         else:
-            text = repr(value)
+            text = _short(value)
             words.append(f"{name} = {text if len(text) <= 60 else text[:57] + '...'}")
     return ", ".join(words)
+
+
+def _short(value: Any) -> str:
+    """As Python writes it, but an array inside a tuple, a list or a dict is only its shape."""
+    if isinstance(value, np.ndarray):
+        return "x".join(map(str, value.shape)) or "a number"
+    if isinstance(value, dict) and any(isinstance(item, np.ndarray) for item in value.values()):
+        return "{" + ", ".join(f"{key}: {_short(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple) and any(isinstance(i, np.ndarray | list | tuple) for i in value):
+        inner = ", ".join(map(_short, value))
+        return f"[{inner}]" if isinstance(value, list) else f"({inner})"
+    return repr(value)
 
 
 def _proven(exercise: Implement) -> str:

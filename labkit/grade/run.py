@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import linecache
 import sys
@@ -127,11 +128,31 @@ def run(exercise: Implement, answer: Any, case: Case) -> Outcome:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        outcome.error = error
+        outcome.error = None if _returned_nothing(exercise, answer, case) else error
     outcome.printed = tee.touched
     after = _plain(inputs)
     outcome.changed = tuple(name for name in inputs if not _same(before[name], after[name]))
     return outcome
+
+
+def _returned_nothing(exercise: Implement, answer: Any, case: Case) -> bool:
+    """Whether it was the None of an answer without `return` over which the grader stumbled."""
+    if exercise.use is None or not inspect.isfunction(answer):
+        return False
+    last: Any = "not called"
+
+    def noted(*given: Any, **named: Any) -> Any:
+        nonlocal last
+        last = "inside"
+        last = answer(*given, **named)
+        return last
+
+    try:
+        with quiet():
+            call(exercise, noted, to_engine(case.inputs(exercise.id, exercise.dtype), exercise.engine))
+    except Exception:
+        return last is None
+    return False
 
 
 @contextmanager

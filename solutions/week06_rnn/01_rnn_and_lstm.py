@@ -164,7 +164,8 @@ viz.curves(
 )
 # %% [markdown] id=w06a-vanish-question
 # Every step multiplies by the matrix, and by the slope of tanh, which is at most 1. For radius 0.9: what is the first lag at which less than a
-# thousandth of the gradient of lag 0 is left? Set `lag` to it, a whole number.
+# thousandth of the gradient of lag 0 is left? The curve says roughly where; `gradient_by_lag(0.9)` is the list of its values, entry k for lag k. Set
+# `lag` to it, a whole number.
 # %% id=w06a-vanish role=exercise ex=w06.vanish
 ### BEGIN SOLUTION
 lag = 42  # norms = gradient_by_lag(0.9); next(k for k in range(101) if norms[k] < norms[0] / 1000)
@@ -372,7 +373,7 @@ check("w06.bidirectional", bidirectional)
 def truncated(
     x: torch.Tensor, target: torch.Tensor, state: State, weights: Weights, length: int
 ) -> tuple[float, State]:
-    """x (T, N, I), target (T, N, H) -> the loss of all segments together, the last state; gradients are left in weights"""
+    """x (T, N, I), target (T, N, H), h and c (N, H) -> the loss of all segments, the last h and c; gradients are left in weights"""
     ### BEGIN SOLUTION
     total = 0.0
     for start in range(0, len(x), length):

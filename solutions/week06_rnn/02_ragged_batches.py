@@ -391,7 +391,7 @@ print("in at least 4 of 5 seeds:", sum(loss < baseline for loss in held_out) >= 
 # %% [markdown] id=w06b-write-md
 # And now it writes: start with 0, draw a letter from the probabilities it gives, read that letter, draw the next, until it draws 0. Dividing the logits
 # by a *temperature* below 1 makes likely letters likelier still.
-# %% id=w06b-write tags=nbval-ignore-output
+# %% id=w06b-write
 def write(seed: int, source: torch.Generator, temperature: float = 0.8) -> str:
     """One name, letter by letter, from the network of one seed."""
     embedding, w, b, *weights = (p[seed].detach() for p in parameters)
@@ -412,6 +412,9 @@ written = [write(seed, source) for seed in range(SEEDS) for _ in range(40)]
 new = [name for name in written if name not in names]
 print(f"of {len(written)} names, more than half are in no list:", len(new) > len(written) / 2)
 print("nearly all of them differ:", len(set(written)) > 0.9 * len(written))
+# %% [markdown] id=w06b-written-md
+# Twenty of the new ones. They depend on the last bits of the arithmetic, so yours will read differently.
+# %% id=w06b-written tags=nbval-ignore-output
 for start in range(0, 20, 5):
     print("  ".join(f"{name.title():14}" for name in new[start : start + 5]).rstrip())
 # %% [markdown] id=w06b-torch

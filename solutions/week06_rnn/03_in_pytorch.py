@@ -214,15 +214,16 @@ viz.curves({"before clipping to 1": norms}, ylabel="gradient norm", title="what 
 # The norm never reached 1, so the line did nothing: an insurance, and cheap. In the clinic you will see a run that needed it.
 #
 # Ask it: five names that it has not read, all of one batch, of very different lengths.
-# %% id=w06c-ask tags=nbval-ignore-output
+# %% id=w06c-ask
 asked = [next(n for n in range(quarter) if len(rows[n]) == length) for length in (4, 12, 7, 10, 5)]
 letters, lengths, truth = batch_of(asked)
 with torch.no_grad():
     together = model(letters, lengths).argmax(1)
     alone = torch.cat([model(rows[n][None], lengths[i : i + 1]).argmax(1) for i, n in enumerate(asked)])
+print("asked one by one, the answers are the same:", torch.equal(together, alone))
+# %% id=w06c-answers tags=nbval-ignore-output
 for n, answer in zip(asked, together.tolist(), strict=True):
     print(f"{pairs[n][0].title():14} {list(languages)[answer]:12} (really {list(languages)[pairs[n][1]]})")
-print("asked one by one, the answers are the same:", torch.equal(together, alone))
 # %% [markdown] id=w06c-built
 # ## What you know now
 #

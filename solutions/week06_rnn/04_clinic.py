@@ -23,7 +23,7 @@ torch.set_num_threads(1)  # small steps: more threads would cost more than they 
 # %% [markdown] id=w06d-leak-md
 # ## Exercise 1 · What the last batch left behind (8 minutes)
 #
-# A trained GRU is asked about the same batch twice, with another batch in between. How often do the answers agree?
+# A trained GRU is asked about the same batch twice, with another batch in between. Will it give the same answer twice?
 # %% id=w06d-leak-symptom
 def answers_as_found(layer: nn.GRU, batches: list[torch.Tensor]) -> list[torch.Tensor]:
     answers, state = [], None
@@ -160,10 +160,11 @@ def training_step(
 ### END SOLUTION
 # %% id=w06d-explode-check role=check ex=w06.explode
 check("w06.explode", training_step, fault=fault)
-# %% id=w06d-explode-run tags=nbval-ignore-output
+# %% id=w06d-explode-run
 norms, model = run(training_step, steps=150)
 print("largest weight after 150 steps below 2:", largest(model) < 2)
 print("the gradient norm has come down to a hundredth:", norms[-1] < norms[0] / 100)
+# %% id=w06d-explode-fig tags=nbval-ignore-output
 viz.curves(
     {"before clipping": norms}, log="y", ylabel="gradient norm", title="a long gradient, many short steps"
 )
@@ -219,7 +220,7 @@ by_frequency = -(shares * shares.clamp(min=1e-9).log()).sum().item()
 print("the loss is below three quarters of that of letters by frequency:", loss.item() < 0.75 * by_frequency)
 
 
-# %% id=w06d-repeat-symptom tags=nbval-ignore-output
+# %% id=w06d-repeat-symptom
 def write_as_found(
     step: Callable[..., tuple[torch.Tensor, torch.Tensor]],
     count: int,
@@ -249,11 +250,14 @@ def spelled(table: torch.Tensor) -> list[str]:
 
 
 source = torch.Generator().manual_seed(0)
-print(", ".join(spelled(write_as_found(step, 8, 12, 1.0, source))))
+eight = spelled(write_as_found(step, 8, 12, 1.0, source))
+print("different names among the eight:", len(set(eight)))
+# %% id=w06d-repeat-names tags=nbval-ignore-output
+print(", ".join(eight))
 # %% [markdown] id=w06d-repeat-menu
 # Another temperature changes nothing. Set `fault` to one of `"always the most likely"`, `"the state is lost"`, `"trained too little"`, and mend the
-# code. `torch.multinomial(chances, 1, generator=random)` draws one position per row of (count, V), as (count, 1); the chances are the softmax of the
-# logits divided by the temperature.
+# code. `torch.multinomial(chances, 1, generator=random)` draws one position per row of (count, V), as (count, 1), and `.squeeze(1)` makes that (count,);
+# the chances are the softmax of the logits divided by the temperature.
 # %% id=w06d-repeat role=exercise ex=w06.repeat
 ### BEGIN SOLUTION
 fault = "always the most likely"
@@ -297,9 +301,15 @@ def write(
 ### END SOLUTION
 # %% id=w06d-repeat-check role=check ex=w06.repeat
 check("w06.repeat", write, fault=fault)
-# %% id=w06d-repeat-run tags=nbval-ignore-output
-for temperature in (0.3, 0.8, 1.5):
-    names = spelled(write(step, 200, 12, temperature, torch.Generator().manual_seed(0)))
+# %% id=w06d-repeat-run
+drawn = {
+    temperature: spelled(write(step, 200, 12, temperature, torch.Generator().manual_seed(0)))
+    for temperature in (0.3, 0.8, 1.5)
+}
+kinds = [len(set(names)) for names in drawn.values()]
+print("the higher the temperature, the more names differ:", kinds == sorted(kinds) and kinds[0] < kinds[2])
+# %% id=w06d-repeat-drawn tags=nbval-ignore-output
+for temperature, names in drawn.items():
     known = sum(name.lower() in finnish for name in names)
     print(
         f"temperature {temperature}: {len(set(names)):3} different names of 200, {known:2} of them real | {', '.join(names[:5])}"

@@ -289,7 +289,7 @@ for silent in (0, 1):
 # ## Exercise 4 · A test for the future (12 minutes)
 #
 # A colleague sends you a language model: `model(tokens)` takes whole numbers below 11, shape (B, T), any T up to 30, and returns logits (B, T, 11). Write a test that fails if any place sees anything of its future. It will be run on right models, which it must accept, and
-# on seven wrong ones, which it must catch. A call that raises counts as caught.
+# on eight wrong ones, which it must catch. A call that raises counts as caught.
 #
 # There is no oracle, and none is needed: a *property* is tested. Change what comes later, and what was said before must not change. What is left to you is to choose where to change, where to look, and inputs that are large enough for
 # leaks that show late. Compare with `torch.allclose(a, b, atol=1e-5)`.

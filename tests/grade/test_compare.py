@@ -246,6 +246,19 @@ def test_patterns(yours, words, dtype):
     assert words in difference(yours(theirs), theirs).lines
 
 
+def test_a_step_in_float32_is_recognized():
+    theirs = torch.tensor([1 / 3, 2 / 7, -4.1, 0.5], dtype=torch.float64)
+    lines = difference(theirs.float().double(), theirs).lines
+    assert any("as if one step were done in float32" in line for line in lines)
+    assert not any("float32" in line for line in difference(2 * theirs, theirs).lines)
+
+
+def test_a_factor_of_one_is_not_worth_saying():
+    theirs = torch.tensor([1.0, 2.0, -4.0, 0.5], dtype=torch.float64)
+    lines = difference(theirs * (1 + 9e-7), theirs).lines
+    assert lines and not any("times torch's" in line for line in lines)
+
+
 def test_same_is_not_broadcast_and_forgives_rounding():
     x = torch.tensor([0.1, 0.2])
     assert same(x, x * (1 + 1e-7), 2) and not same(x, x[None], 2) and not same(x, x.double(), 2)

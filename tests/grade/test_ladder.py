@@ -529,3 +529,37 @@ def test_errors_that_could_mean_anything_are_not_taken_for_a_mistake():
 
 def test_the_oracle_answers_every_case():
     assert isinstance(expected(center_exercise(), CASES[2]), Raises)
+
+
+def pair_of(answer, state, x):
+    total, rest = answer(state, x)
+    return total + rest
+
+
+def states_exercise(**changes):
+    fields = {
+        "cases": [Case("pairs", lambda draw: {"state": (draw.normal(2, 3), 7), "x": draw.normal(3)})],
+        "use": pair_of,
+        "oracle": lambda state, x: state[0].sum() + x,
+        "grads": (),
+        "mistakes": [],
+    }
+    return center_exercise(**fields | changes)
+
+
+def test_a_forgotten_return_is_said_although_the_grader_stumbles_over_it():
+    def forgotten(state, x):
+        state[0].sum() + x
+
+    found = judge(states_exercise(), forgotten)
+    assert found.status == "type" and "the answer returns None" in found.headline
+
+
+def test_an_error_of_the_grader_over_something_else_stays_an_error():
+    found = judge(states_exercise(), lambda state, x: 3)
+    assert found.status == "error" and "TypeError" in found.headline
+
+
+def test_arrays_inside_a_tuple_are_shown_by_their_shape():
+    found = judge(states_exercise(), lambda state, x: (state[0].sum() + 1, x))
+    assert "Inputs: state = (2x3, 7), x (3,) float32" in found.text()
