@@ -790,7 +790,7 @@ best = {beams: beam_search(log_probs, last, beams, 40)[0] for beams in (1, 4)}
 print("one beam is the greedy choice:", best[1][0] == greedy)
 # %% id=w07b-dull-text tags=nbval-ignore-output
 for beams, (sequence, _) in best.items():
-    print(f"{beams} beams: {decode(list(sequence[1:]), merges)!r}")
+    print(f"width {beams}: {decode(list(sequence[1:]), merges)!r}")
 
 
 # %% [markdown] id=w07b-torch
