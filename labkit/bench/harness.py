@@ -11,7 +11,6 @@ import statistics
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -56,9 +55,9 @@ class Worker:
         if self.process.poll() is not None:
             self.process = self._start()
         assert self.process.stdin is not None and self.process.stdout is not None
-        limit = threading.Timer(self.patience, self.process.kill)
+        late = threading.Event()
+        limit = threading.Timer(self.patience, lambda: (late.set(), self.process.kill()))
         limit.start()
-        start = time.monotonic()
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
@@ -69,8 +68,9 @@ class Worker:
             limit.cancel()
         if not line:
             self._end()
-            late = time.monotonic() - start >= self.patience
-            raise EngineError(f"no answer within {self.patience:g} s" if late else "its process ended")
+            raise EngineError(
+                f"no answer within {self.patience:g} s" if late.is_set() else "its process ended"
+            )
         answer = json.loads(line)
         if isinstance(answer, dict) and "error" in answer:
             raise EngineError(answer["error"])
