@@ -56,7 +56,12 @@ class Worker:
             self.process = self._start()
         assert self.process.stdin is not None and self.process.stdout is not None
         late = threading.Event()
-        limit = threading.Timer(self.patience, lambda: (late.set(), self.process.kill()))
+
+        def give_up() -> None:
+            late.set()
+            self.process.kill()
+
+        limit = threading.Timer(self.patience, give_up)
         limit.start()
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
