@@ -85,5 +85,5 @@ lint: $(VENV)/.installed-test ## authors: ruff and mypy
 test: lint                    ## everything that CI runs
 	@$(LABKIT) warm
 	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/browser
-	$(BIN)/python -m pytest tests/browser
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/browser
 	@$(LABKIT) solutions
