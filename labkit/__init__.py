@@ -5,9 +5,15 @@ so `labkit.check`, `labkit.tensor` and `labkit.nn.Linear` cost what they need an
 """
 
 import importlib
+import os
 from typing import Any
 
 __version__ = "0.1.0"
+
+# The threads of NumPy's matrix products keep spinning for 26 ms after a product, on a core that the compiled
+# kernels want: a training step of a CNN on two threads took 11 ms. Told to give up after 2^18 cycles, about
+# 0.1 ms, they let it take 6.5. It is read when NumPy is loaded, so it is set here, and for child processes.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "18")
 
 _MODULES = (
     "autograd",

@@ -13,7 +13,19 @@ import numba
 import numpy as np
 import pytest
 
-from labkit.kernels.numba import activation, attention, conv, jit, loss, norm, optim, recurrent, reduce
+from labkit.kernels.numba import (
+    activation,
+    attention,
+    conv,
+    jit,
+    linear,
+    loss,
+    norm,
+    optim,
+    recurrent,
+    reduce,
+    threads,
+)
 from labkit.kernels.numba import scalar as functions
 from labkit.kernels.numpy import optim as plain
 
@@ -41,7 +53,8 @@ LOOPS = {
     ),
     "conv2d": (conv._add_taps, (row, 0, normal(4, 3), *normal(4, 32))),
     "conv2d_grad_weight": (conv._sum_taps, (row, 0, *normal(3, 32), normal(3, 3), 3)),
-    "lstm": (recurrent._lstm_cell, (normal(6, 256), normal(6, 256), x, x.copy(), x.copy())),
+    "lstm": (recurrent._lstm_cell, (normal(6, 256), normal(6, 256), normal(256), x, x.copy(), x.copy())),
+    "linear": (linear._rows_by_rows, (x, normal(4, 64), normal(6), normal(4, 6))),
     "adam": (optim._adam, (row, row.copy(), row.copy(), abs(row), *numbers(1, 0.9, 0.9, 1e-8, 0, 1, 1))),
 }
 
@@ -94,9 +107,34 @@ def test_serial_and_parallel_give_the_same():
     for choice in ("serial", "parallel"):
         with jit.always(choice):
             grads = norm.layer_norm_grad(g, x, w, mean, rstd)
-            results.append((*grads, conv.conv2d_grad_weight(out, images, (7, 3, 3, 3), *how)))
+            products = linear.linear(x[:50], g[:40], None)
+            results.append((*grads, conv.conv2d_grad_weight(out, images, (7, 3, 3, 3), *how), products))
     for serial, parallel in zip(*results, strict=True):
         np.testing.assert_array_equal(serial, parallel)
+
+
+def test_parts_are_shared_out_and_wait_for_each_other(monkeypatch):
+    """Every index once, kernels inside a part serial; an error in one part comes out when all are done."""
+    monkeypatch.setattr(threads.numba, "get_num_threads", lambda: 3)
+    seen, done = [], []
+    threads.split(lambda part: seen.append((part, threads.count())), 8)
+    assert sorted((part.start, part.stop, inside) for part, inside in seen) == [
+        (0, 2, 1),
+        (2, 5, 1),
+        (5, 8, 1),
+    ]
+    assert threads.count() == 3
+    threads.split(lambda part: done.append(part), 1)
+    assert [(part.start, part.stop) for part in done] == [(None, 1)]
+
+    def work(part):
+        if part.start == 2:
+            raise ValueError("the second part")
+        done.append(part)
+
+    with pytest.raises(ValueError, match="the second part"):
+        threads.split(work, 8)
+    assert len(done) == 3 and threads.count() == 3
 
 
 SGD = [(None, 0.1, 0, 0, 0.01, False), ("buf", 0.1, 0.9, 0.5, 0.0, False), ("buf", 0.1, 0.9, 0, 0.1, True)]
@@ -170,6 +208,15 @@ def test_torch_in_the_same_process(torch_first):
     code = TORCH + KERNEL if torch_first else KERNEL + "use()" + TORCH
     code += "print(torch_use(), round(use(), 4), torch_use(), 'GOMP_SPINCOUNT' in os.environ)"
     assert run(code) == "300.0 0.8412 300.0 False"
+
+
+@pytest.mark.parametrize("own, kept", [(None, "18"), ("26", "26")])
+def test_matrix_products_give_their_threads_up(own, kept):
+    """The setting is there before NumPy is loaded, unless the user has chosen one."""
+    name = "OPENBLAS_THREAD_TIMEOUT"
+    chosen = f"os.environ.pop({name!r}, None)" if own is None else f"os.environ[{name!r}] = {own!r}"
+    code = f"import os, sys; {chosen}; import labkit; print('numpy' in sys.modules, os.environ[{name!r}])"
+    assert run(code) == f"False {kept}"
 
 
 def test_without_compiler():

@@ -13,6 +13,9 @@ import ctypes
 import importlib.util
 import os
 import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import numba
@@ -23,6 +26,7 @@ import numba.core.config as numba_config
 _WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000"}
 
 _forked = False
+_pool: ThreadPoolExecutor | None = None
 
 
 def _in_child() -> None:
@@ -67,6 +71,45 @@ def start() -> None:
         os.register_at_fork(after_in_child=_in_child)
 
 
+class _Inside(threading.local):
+    part = False  # whether this thread runs a part of `split`
+
+
+_inside = _Inside()
+
+
 def count() -> int:
-    """Threads a kernel may use now: `numba.set_num_threads(n)` changes it, a forked child has one."""
-    return 1 if _forked else numba.get_num_threads()
+    """Threads a kernel may use now: `numba.set_num_threads(n)` changes it; a forked child and a part of
+    `split` have one.
+    """
+    return 1 if _forked or _inside.part else numba.get_num_threads()
+
+
+def split(work: Callable[[slice], None], size: int) -> None:
+    """Call `work` with equal parts of range(size), one for each thread, and wait for all of them.
+
+    For many products that are each too small for BLAS to share out. NumPy and compiled loops let go of
+    Python's lock while they run, so plain Python threads are enough.
+    """
+    global _pool
+    parts = min(count(), size)
+    if parts < 2:
+        return work(slice(size))
+    if _pool is None:
+        _pool = ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS, "labkit")
+    slices = [slice(size * i // parts, size * (i + 1) // parts) for i in range(parts)]
+    others = [_pool.submit(_run_part, work, part) for part in slices[1:]]
+    try:
+        _run_part(work, slices[0])
+    finally:
+        wait(others)  # they write into arrays of the caller
+    for other in others:
+        other.result()  # raises what the part raised
+
+
+def _run_part(work: Callable[[slice], None], part: slice) -> None:
+    _inside.part = True
+    try:
+        work(part)
+    finally:
+        _inside.part = False
