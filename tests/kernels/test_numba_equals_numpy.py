@@ -114,12 +114,29 @@ def gru_grad_cases(reference):
         yield normal(*y.shape), x, h0, w_ih, w_hh, y, gates, m, True
 
 
+def linear_cases():
+    """(x, w, b): the rows-by-rows kernel, sizes it does not divide, and what goes to BLAS."""
+    for rows, inner, columns in [
+        *((rows, 64, 5) for rows in (3, 4, 5, 7, 8)),
+        *((6, 70, columns) for columns in (2, 3, 4, 9)),
+        *((6, inner, 7) for inner in (0, 63, 64, 1024, 1025)),
+        *((64, 784, 256), (65, 1024, 4), (0, 80, 4)),
+    ]:
+        yield normal(rows, inner), normal(columns, inner), normal(columns)
+    x = normal(5, 80)
+    x[1, 3], x[2, 4], x[3, 79] = np.nan, np.inf, -np.inf
+    yield x, normal(6, 80), normal(6)
+    yield normal(5, 80), normal(6, 80), None
+    yield normal(2, 5, 80), normal(6, 80), normal(6)
+
+
 def attention_cases():
     for batch, T, S, D in [
         ((), 1, 1, 1),
         ((2,), 5, 7, 3),
         ((2, 3), 9, 9, 4),
         ((4, 2), 80, 80, 8),
+        ((4, 9), 60, 61, 8),  # large enough for threads
         ((2,), 0, 3, 2),
     ]:
         q, k, v = normal(*batch, T, D), normal(*batch, S, D), normal(*batch, S, D + 1)
@@ -191,6 +208,7 @@ def cases(module, name, reference):
         "lstm_grad": lambda: lstm_grad_cases(reference),
         "gru": lambda: [(x, h, *weights) for x, h, _, *weights in recurrent_cases(3)],
         "gru_grad": lambda: gru_grad_cases(reference),
+        "linear": linear_cases,
         "attention": attention_cases,
         "attention_grad": lambda: attention_grad_cases(reference),
         "cross_entropy": loss_cases,

@@ -19,6 +19,7 @@ KERNELS: dict[str, set[str]] = {
     "conv": {"conv2d", "conv2d_grad_input", "conv2d_grad_weight", "conv2d_grad_bias"},
     "elementwise": {"erf", "sigmoid", "sigmoid_grad", "tanh", "tanh_grad"},
     "embedding": {"embedding_grad"},
+    "linear": {"linear"},
     "loss": {"cross_entropy"},
     "norm": {"layer_norm", "layer_norm_grad", "rms_norm", "rms_norm_grad"},
     "optim": {"sgd_", "adam_"},

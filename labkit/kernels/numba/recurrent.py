@@ -19,27 +19,27 @@ from labkit.kernels.numpy.recurrent import _flat_grads, _inputs, _previous
 
 
 @kernel(grain=None)
-def _add_sigmoid(x, a):
+def _add_sigmoid(x, a, b):
     for j in range(x.size):
-        x[j] = scalar.sigmoid(x[j] + a[j])
+        x[j] = scalar.sigmoid(x[j] + a[j] + b[j])
 
 
 @kernel(grain=None)
-def _add_tanh(x, a):
+def _add_tanh(x, a, b):
     for j in range(x.size):
-        x[j] = scalar.tanh(x[j] + a[j])
+        x[j] = scalar.tanh(x[j] + a[j] + b[j])
 
 
 @kernel()
-def _lstm_cell(gates, a, c_prev, c, h):
-    """gates += a, then in place  i, f, o = sigmoid, g = tanh;  c = f * c_prev + i * g;  h = o * tanh(c)"""
+def _lstm_cell(gates, a, b, c_prev, c, h):
+    """i, f, o = sigmoid, g = tanh of gates + a + b, in place;  c = f * c_prev + i * g;  h = o * tanh(c)"""
     H = c.shape[1]
     for n in prange(c.shape[0]):
         gate, add, old, new, out = gates[n], a[n], c_prev[n], c[n], h[n]
         i, f, g, o = gate[:H], gate[H : 2 * H], gate[2 * H : 3 * H], gate[3 * H :]
-        _add_sigmoid(gate[: 2 * H], add)
-        _add_tanh(g, add[2 * H :])
-        _add_sigmoid(o, add[3 * H :])
+        _add_sigmoid(gate[: 2 * H], add, b)
+        _add_tanh(g, add[2 * H :], b[2 * H :])
+        _add_sigmoid(o, add[3 * H :], b[3 * H :])
         for j in range(H):
             new[j] = f[j] * old[j] + i[j] * g[j]
         for j in range(H):
@@ -75,14 +75,15 @@ def _lstm_cell_grad(ga, gy, gh, gcell, gates, c_prev, c):
 
 
 @kernel()
-def _gru_cell(gates, a, h_prev, m, h):
-    """r, z = sigmoid(gates + a);  m = a_n;  n = tanh(gates_n + r * m);  h = (1 - z) * n + z * h_prev"""
+def _gru_cell(gates, a, b, h_prev, m, h):
+    """r, z = sigmoid(gates + a + b);  m = a_n + b_n;  n = tanh(gates_n + r m);  h = (1 - z) n + z h_prev"""
     H = h.shape[1]
     for k in prange(h.shape[0]):
         gate, add, old, mid, out = gates[k], a[k], h_prev[k], m[k], h[k]
         r, z, n = gate[:H], gate[H : 2 * H], gate[2 * H :]
-        mid[:] = add[2 * H :]
-        _add_sigmoid(gate[: 2 * H], add)
+        for j in range(H):
+            mid[j] = add[2 * H + j] + b[2 * H + j]
+        _add_sigmoid(gate[: 2 * H], add, b)
         for j in range(H):
             n[j] = scalar.tanh(n[j] + r[j] * mid[j])
         for j in range(H):
@@ -114,13 +115,14 @@ def _gru_cell_grad(ga, gr, gh, gates, m, h_prev):
 
 @fast
 def lstm(x, h0, c0, w_ih, w_hh, b_ih, b_hh):  # -> y (T, N, H), c (T, N, H), gates i f g o (T, N, 4H)
-    gates = _inputs(x, w_ih, None if b_ih is None else b_ih + b_hh)
+    gates = _inputs(x, w_ih, None)  # the biases are added in the cell, where the numbers are at hand
+    b = np.zeros(len(w_hh), np.float32) if b_ih is None else b_ih + b_hh
     y, c = np.empty((2, *x.shape[:2], h0.shape[1]), np.float32)
     w, a = np.ascontiguousarray(w_hh.T), np.empty(gates.shape[1:], np.float32)
     h, cell = h0, c0
     for t in range(len(x)):
         np.matmul(h, w, out=a)
-        _lstm_cell(gates[t], a, cell, c[t], y[t])
+        _lstm_cell(gates[t], a, b, cell, c[t], y[t])
         h, cell = y[t], c[t]
     return y, c, gates
 
@@ -141,14 +143,13 @@ def lstm_grad(gy, gc, x, h0, c0, w_ih, w_hh, y, c, gates, need_x):  # -> gx, gh0
 @fast
 def gru(x, h0, w_ih, w_hh, b_ih, b_hh):  # -> y (T, N, H), gates r z n (T, N, 3H), m (T, N, H)
     gates = _inputs(x, w_ih, b_ih)
+    b = np.zeros(len(w_hh), np.float32) if b_hh is None else b_hh
     y, m = np.empty((2, *x.shape[:2], h0.shape[1]), np.float32)
     w, a = np.ascontiguousarray(w_hh.T), np.empty(gates.shape[1:], np.float32)
     h = h0
     for t in range(len(x)):
         np.matmul(h, w, out=a)
-        if b_hh is not None:
-            a += b_hh
-        _gru_cell(gates[t], a, h, m[t], y[t])
+        _gru_cell(gates[t], a, b, h, m[t], y[t])
         h = y[t]
     return y, gates, m
 

@@ -21,7 +21,8 @@ def _flat_grads(ga, gr, x, h_prev, w_ih, need_x):  # ga, gr: input and recurrent
     ga2, gr2 = ga.reshape(-1, ga.shape[2]), gr.reshape(-1, gr.shape[2])
     gx = (ga2 @ w_ih).reshape(x.shape) if need_x else None  # data rarely wants a gradient
     gw_ih, gw_hh = ga2.T @ x.reshape(-1, x.shape[2]), gr2.T @ h_prev.reshape(-1, h_prev.shape[2])
-    return gx, gw_ih, gw_hh, ga2.sum(0), gr2.sum(0)
+    gb = ga2.sum(0)
+    return gx, gw_ih, gw_hh, gb, gb if gr is ga else gr2.sum(0)
 
 
 def _previous(h0, y):  # the state each step started from: h0, y[0], ..., y[T-2]
