@@ -113,7 +113,7 @@ class _Recurrent(Module):
             sorted_indices=input.sorted_indices, unsorted_indices=input.unsorted_indices
         ), self._pack_states(last)
 
-    def _layers(self, x: Tensor, start: States, lengths: Any) -> tuple[Tensor, list[Tensor]]:
+    def _layers(self, x: Tensor, start: Any, lengths: Any) -> tuple[Tensor, list[Tensor]]:
         """(T, N, I) and states (layers · directions, N, H) -> (T, N, directions · H) and the last states."""
         if not x.shape[0]:
             raise ShapeError(f"{type(self).__name__} needs a sequence of at least one step, got none")
@@ -130,6 +130,8 @@ class _Recurrent(Module):
             x = outputs[0] if len(outputs) == 1 else labkit.cat(outputs, -1)
             if self.dropout and layer < self.num_layers - 1:
                 x = F.dropout(x, self.dropout, self.training)
+        if len(finals) == 1:
+            return x, [state.unsqueeze(0) for state in finals[0]]
         return x, [labkit.stack(states) for states in zip(*finals, strict=True)]
 
     def _direction(
@@ -149,11 +151,12 @@ class _Recurrent(Module):
         kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         return [self._parameters.get(f"{kind}_l{layer}{suffix}") for kind in kinds]
 
-    def _start(self, hx: Any, x: Tensor, batched: bool = True) -> States:
-        """The given first states, checked, or zeros."""
+    def _start(self, hx: Any, x: Tensor, batched: bool = True) -> Any:
+        """The given first states, checked, or zeros: for each state (N, H) per layer and direction."""
         shape = (self.num_layers * self.directions, x.shape[1], self.hidden_size)
-        if hx is None:
-            return tuple(labkit.zeros(*shape, dtype=x.dtype, device=x.device) for _ in range(self.states))
+        if hx is None:  # one state of zeros serves every layer and direction
+            zeros = labkit.zeros(*shape[1:], dtype=x.dtype, device=x.device)
+            return ([zeros] * shape[0],) * self.states
         start = tuple(hx) if self.states > 1 else (hx,)
         for s in start:
             wanted = shape if batched else (shape[0], shape[2])
