@@ -84,6 +84,6 @@ lint: $(VENV)/.installed-test ## authors: ruff and mypy
 
 test: lint                    ## everything that CI runs
 	@$(LABKIT) warm
-	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/browser
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/browser
 	@$(LABKIT) solutions
