@@ -53,8 +53,8 @@ LOOPS = {
     ),
     "conv2d": (conv._add_taps, (row, 0, normal(4, 3), *normal(4, 32))),
     "conv2d_grad_weight": (conv._sum_taps, (row, 0, *normal(3, 32), normal(3, 3), 3)),
-    "lstm": (recurrent._lstm_cell, (normal(6, 256), normal(6, 256), normal(256), x, x.copy(), x.copy())),
-    "linear": (linear._rows_by_rows, (x, normal(4, 64), normal(6), normal(4, 6))),
+    "lstm": (recurrent._lstm_cell, (normal(6, 256), normal(6, 256), x, x.copy(), x.copy())),
+    "linear": (linear.rows_by_rows, (x, normal(4, 64), normal(6), normal(4, 6))),
     "adam": (optim._adam, (row, row.copy(), row.copy(), abs(row), *numbers(1, 0.9, 0.9, 1e-8, 0, 1, 1))),
 }
 

@@ -35,7 +35,7 @@ HEAVY, LIGHT = 100_000, 500_000
 def _drop_stale_cache() -> None:
     """Numba's disk cache watches a kernel's file, not the files it calls: forget kernels older than those."""
     folder = Path(__file__).parent
-    changed = max((folder / name).stat().st_mtime for name in ("jit.py", "scalar.py"))
+    changed = max((folder / name).stat().st_mtime for name in ("jit.py", "linear.py", "scalar.py"))
     for entry in folder.glob("__pycache__/*.nbi"):
         if entry.stat().st_mtime < changed:
             entry.unlink(missing_ok=True)
