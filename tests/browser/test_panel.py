@@ -144,6 +144,35 @@ def test_hints_come_one_by_one(lesson, panel):
     panel.status.get_by_text("These were all hints.").wait_for()
 
 
+def test_a_failed_check_keeps_hint_and_reset_at_its_exercise(lesson, panel):
+    """Shift+Enter moves the cursor on to the next text; only a pass moves the learner on."""
+    lesson.run("w00-setup")
+    lesson.type_over("w00-answer", STUB, "return 41")
+    lesson.check("w00-answer")
+    panel.button("hint").click()
+    panel.row("w00.answer").locator(".labkit-hints li").wait_for()
+    assert panel.node.locator(".labkit-hints li").count() == 1
+    assert panel.place == "You are at Return a constant w00.answer"
+    panel.button("reset").click()
+    lesson.page.get_by_role("dialog").get_by_text("Reset w00.answer?").wait_for()
+    lesson.page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+
+    lesson.type_over("w00-answer", "return 41", "return __import__('time').sleep(1) or 42")
+    lesson.run("w00-answer")
+    lesson.start("w00-answer-check")
+    assert "w00.answer" in panel.place, "not known yet"
+    lesson.wait_until("hasRun")
+    panel.node.get_by_text("You are at Read a shape failure").wait_for()
+
+
+def test_after_a_failed_check_the_cursor_leads_again(lesson, panel):
+    lesson.run("w00-setup")
+    lesson.check("w00-answer")
+    assert "w00.answer" in panel.place
+    lesson.page.keyboard.press("ArrowDown")
+    panel.node.get_by_text("You are at Read a shape failure").wait_for()
+
+
 def test_reset_is_backed_up_and_undone_with_the_usual_keys(lesson, panel, lab):
     lesson.join_undo_steps("w00-rows")  # as if the reset came in the same half second as the last key
     answer_two(lesson)
