@@ -370,6 +370,7 @@ class Lab {
       this.page.title.label = "Start";
       this.page.title.icon = this.icon;
       this.page.title.closable = true;
+      this.page.toolbar.hide();
       this.shell.add(this.page, "main");
       void this.starts.add(this.page);
       this.#drawStart();
