@@ -8,6 +8,12 @@ from labkit.book.percent import Cell, Lesson, LessonError, parse
 
 LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?[^)]*\)|<(?:img|a)\b[^>]*?\b(?:src|href)=[\"']([^\"']+)")
 
+HOURS = ("", "one", "two", "three", "four")
+PROMISE = re.compile(
+    r"\bIn about (?:(?P<minutes>\d+) minutes"
+    rf"|(?P<hours>{'|'.join(HOURS[1:])})(?P<half> and a half)? hours?)\b"
+)
+
 
 def lesson_paths(root: Path, week: int | None = None) -> list[Path]:
     """The lesson sources of the course (or of one week), in course order."""
@@ -28,6 +34,17 @@ def lesson_title(lesson: Lesson) -> str:
             if line.startswith("# "):
                 return line[2:].split("·", 1)[-1].strip()
     return lesson.path.stem[3:].replace("_", " ")
+
+
+def promised_minutes(lesson: Lesson) -> int | None:
+    """What the first text of a lesson promises: "In about 75 minutes", "In about two and a half hours"."""
+    first = next((cell.source for cell in lesson.cells if cell.kind == "markdown"), "")
+    found = PROMISE.search(first)
+    if not found:
+        return None
+    if found["minutes"]:
+        return int(found["minutes"])
+    return 60 * HOURS.index(found["hours"]) + 30 * bool(found["half"])
 
 
 def read_lesson(root: Path, path: Path) -> Lesson:

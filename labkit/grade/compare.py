@@ -49,6 +49,7 @@ class Difference:
     lines: tuple[str, ...] = ()
     yours: np.ndarray | None = None
     theirs: np.ndarray | None = None
+    wrong: np.ndarray | None = None  # which of them differ
     dtypes: tuple[str, str] | None = None  # yours and theirs
 
 
@@ -300,9 +301,8 @@ def _compare_values(place: str, given: Any, expected: Any, engine: Engine, terms
         terms = 1 if tolerance(expected.dtype, 1) == tol else terms
         many = f", up to {terms} terms per value" if terms > 1 else ""
         lines.append(f"Tolerance {tol:.0e} relative: {expected.dtype}{many}.")
-    return Difference(
-        "values", f"{place} has the right shape and the wrong values.", tuple(lines), mine, truth
-    )
+    headline = f"{place} has the right shape and the wrong values."
+    return Difference("values", headline, tuple(lines), mine, truth, wrong)
 
 
 def _compare_plain(place: str, given: Any, expected: Any, terms: int) -> Difference | None:

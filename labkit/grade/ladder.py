@@ -234,7 +234,7 @@ def _dtype_advice(
 
 
 def _draw(difference: Difference | None) -> str | None:
-    """Yours beside torch's, for small grids of numbers."""
+    """Yours beside torch's, for small grids of numbers, marked as the verdict says; the box has the words."""
     if difference is None:
         return None
     mine, truth = difference.yours, difference.theirs
@@ -242,7 +242,7 @@ def _draw(difference: Difference | None) -> str | None:
         return None
     from labkit import viz
 
-    return viz.compare(mine, truth).html
+    return viz.compare(mine, truth, wrong=difference.wrong, caption=False).html
 
 
 def _gradients(exercise: Implement, attempt: Trial, judged: Judged) -> Problem | None:

@@ -65,13 +65,20 @@ def summary(found: Course, state: History, prefix: str = "") -> dict[str, Any]:
         week = weeks.setdefault(folder, about)
         path = f"{prefix}weeks/{folder}/{lesson.path.stem}.ipynb"
         rows = [_exercise(state, key) for key in keys if key]
-        week["lessons"].append({"path": path, "title": course.lesson_title(lesson), "exercises": rows})
+        minutes = course.promised_minutes(lesson) or _rounded(sum(row["minutes"] for row in rows))
+        title = course.lesson_title(lesson)
+        week["lessons"].append({"path": path, "title": title, "minutes": minutes, "exercises": rows})
     return {
         "weeks": list(weeks.values()),
         "passed": len(state.passed),
         "total": len(state.work),
         "next": state.current,
     }
+
+
+def _rounded(minutes: int) -> int:
+    """To five minutes, as lessons promise them."""
+    return max(5, 5 * round(minutes / 5))
 
 
 def _exercise(state: History, key: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from labkit.viz.svg import INK, ORANGE, SOFT, TINTS, Canvas, text_width
 SHADES = " .:-=+*#%@"  # from 0 to 1
 MOST_IMAGES = 64
 ROWS, COLUMNS = 10, 8  # larger arrays are drawn as heat maps
+SIDE_BY_SIDE = 600  # pixels; what is wider would shrink in a notebook until nobody can read it
 
 
 def image_grid(
@@ -107,20 +108,22 @@ def compare(
     *,
     rtol: float = 1e-5,
     atol: float = 1e-8,
+    wrong: Any = None,
+    caption: bool = True,
     title: str = "",
     names: tuple[str, str] = ("yours", "torch"),
 ) -> Figure:
     """Your array beside torch's, differing elements marked; small arrays as numbers, larger as heat maps.
 
-    Elements differ when |yours - torch| > atol + rtol |torch|; NaN equals NaN. With more than 2 axes the
-    first 2-D slice that differs is drawn.
+    Elements differ when |yours - torch| > atol + rtol |torch|; NaN equals NaN. Where somebody has
+    judged already, the mask `wrong` says it. With more than 2 axes the first 2-D slice that differs is drawn.
     """
     import numpy as np
 
     a, b = as_array(yours), as_array(torchs)
     if a.shape != b.shape:
         return _compare_shapes(a, b, names, title)
-    wrong = ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
+    wrong = ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True) if wrong is None else as_array(wrong)
     count = int(wrong.sum())
     fact = f"{count} of {plural(a.size, 'value')} {'differs' if a.size == 1 else 'differ'}"
     lines = [title or f"{names[0]} and {names[1]}, shape {a.shape}", fact]
@@ -136,7 +139,7 @@ def compare(
     if a.ndim > 2 and a.size:
         a, b, wrong = a[where], b[where], wrong[where]
         lines.append(f"drawn: slice [{', '.join(map(str, where))}, :, :]")
-    caption = lines[1:]
+    facts = lines[1:]
     a, b, wrong = (np.atleast_2d(array) for array in (a, b, wrong))
     canvas = Canvas()
     if a.ndim == 2 and a.shape[0] <= ROWS and a.shape[1] <= COLUMNS:
@@ -145,8 +148,8 @@ def compare(
     elif a.size:
         _draw_heat(canvas, a, b, wrong, names)
         lines += _wrong_words(wrong)
-    alt = f"{names[0]} beside {names[1]}: " + "; ".join(caption) + "."
-    return canvas.figure(lines[0], caption, alt, "\n".join(lines))
+    alt = f"{names[0]} beside {names[1]}: " + "; ".join(facts) + "."
+    return canvas.figure(lines[0], facts if caption else [], alt, "\n".join(lines))
 
 
 def _compare_shapes(a: Any, b: Any, names: tuple[str, str], title: str) -> Figure:
@@ -179,11 +182,14 @@ def _compare_shapes(a: Any, b: Any, names: tuple[str, str], title: str) -> Figur
 
 
 def _draw_numbers(canvas: Canvas, a: Any, b: Any, wrong: Any, names: tuple[str, str]) -> str:
-    """Two grids of numbers; differing cells have a thick border, an orange tint and a mark."""
+    """Two grids of numbers, one below the other if they are wide; differing cells have a thick border, an
+    orange tint and a mark."""
     cells = [shorten(number(v, 4), 10) for v in (*a.ravel(), *b.ravel())]
-    w, x = max([40.0, *(text_width(c) + 14 for c in cells)]), 0.0
+    w, x, y = max([40.0, *(text_width(c) + 14 for c in cells)]), 0.0, 0.0
+    step = max(a.shape[1] * w, 90) + 28
+    stacked = 2 * step > SIDE_BY_SIDE
     for name, grid in zip(names, (a, b), strict=True):
-        canvas.text(x, -16, name, anchor="start", bold=True)
+        canvas.text(x, y - 16, name, anchor="start", bold=True)
         for i, j in sorted(
             ((i, j) for i in range(grid.shape[0]) for j in range(grid.shape[1])),
             key=lambda at: bool(wrong[at]),
@@ -191,7 +197,7 @@ def _draw_numbers(canvas: Canvas, a: Any, b: Any, wrong: Any, names: tuple[str, 
             bad = bool(wrong[i, j])
             canvas.rect(
                 x + j * w,
-                i * 30,
+                y + i * 30,
                 w,
                 30,
                 fill=TINTS[1] if bad else "#ffffff",
@@ -199,11 +205,11 @@ def _draw_numbers(canvas: Canvas, a: Any, b: Any, wrong: Any, names: tuple[str, 
                 width=2.5 if bad else 1,
             )
             canvas.text(
-                x + (j + 0.5) * w, i * 30 + 15, shorten(number(grid[i, j], 4), 10), mono=True, bold=bad
+                x + (j + 0.5) * w, y + i * 30 + 15, shorten(number(grid[i, j], 4), 10), mono=True, bold=bad
             )
         if not grid.size:
-            canvas.text(x, 15, "no elements", anchor="start", color=SOFT)
-        x += max(grid.shape[1] * w, 90) + 28
+            canvas.text(x, y + 15, "no elements", anchor="start", color=SOFT)
+        x, y = (x, y + grid.shape[0] * 30 + 44) if stacked else (x + step, y)
     return "* marks values that differ" if wrong.any() else "no value differs"
 
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from labkit.book.course import read_course
-from labkit.book.percent import LessonError, learner_source, parse
+from labkit.book.course import lesson_paths, promised_minutes, read_course, read_lesson
+from labkit.book.percent import Lesson, LessonError, learner_source, parse
 
 COURSE = Path(__file__).parent / "course"
+REPOSITORY = Path(__file__).parents[2]
 KNOWN = {"f1.strides", "f1.predict", "f2.line", "f2.model"}
 
 
@@ -35,6 +36,26 @@ def test_cells_of_the_fixture_course():
     assert (cells["f1-title"].role, cells["f1-demo"].role) == ("text", "demo")
     assert cells["f1-strides-check"].points == 2
     assert {cell.id: cell.tags for cell in second.cells}["f2-demo"] == ("nbval-ignore-output",)
+
+
+@pytest.mark.parametrize("path", lesson_paths(REPOSITORY), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_every_lesson_promises_a_time(path):
+    minutes = promised_minutes(read_lesson(REPOSITORY, path))
+    assert minutes is not None and 20 <= minutes <= 180 and minutes % 5 == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "minutes"),
+    [
+        ("In about 75 minutes you will see.", 75),
+        ("In about one hour you will see.", 60),
+        ("In about two and a half hours, best in two sittings, you will see.", 150),
+        ("You will see. Training takes about 2 minutes.", None),
+    ],
+)
+def test_the_time_that_a_lesson_promises(words, minutes):
+    cells, _ = parse(f"# %% [markdown] id=a\n# # Title\n#\n# {words}\n", "a.py")
+    assert promised_minutes(Lesson(Path("a.py"), tuple(cells))) == minutes
 
 
 def test_one_week_is_read_but_ids_are_compared_with_all(course):

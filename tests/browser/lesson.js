@@ -142,6 +142,26 @@ window.lessons = {
     return [outlineStyle, parseFloat(outlineWidth), this.contrast(outlineColor, element.parentElement)];
   },
 
+  /** The lowest contrast of the outline of a button in `element` with what is around it. */
+  faintestOutline(element) {
+    const outlined = [...element.querySelectorAll("button")]
+      .filter((button) => button.checkVisibility() && parseFloat(getComputedStyle(button).borderTopWidth))
+      .map((button) => [getComputedStyle(button).borderTopColor, button.parentElement])
+      .filter(([color]) => color !== "rgba(0, 0, 0, 0)");
+    return Math.min(...outlined.map(([color, around]) => this.contrast(color, around)));
+  },
+
+  /** A bar of progress: the width of what is done, its contrast with the rest, the contrast of the outline. */
+  meter(element) {
+    const done = element.firstElementChild;
+    const outline = getComputedStyle(element).borderTopColor;
+    return [
+      done.getBoundingClientRect().width,
+      this.contrast(getComputedStyle(done).backgroundColor, element),
+      this.contrast(outline, element.parentElement),
+    ];
+  },
+
   /** The text in `element` that is hardest to read on its background: its contrast and words. */
   hardestToRead(element) {
     const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);

@@ -166,6 +166,14 @@ class Lesson:
         return verdict
 
 
+def assert_outlined(part: Locator) -> None:
+    """What can be pressed, and the progress made, is told from what is around it (WCAG 2.2, level AA)."""
+    contrast = part.evaluate("element => lessons.faintestOutline(element)")
+    assert contrast >= 3, f"an outline has a contrast of {contrast:.2f}, below 3"
+    _, *contrasts = part.locator(".labkit-meter").evaluate("element => lessons.meter(element)")
+    assert min(contrasts) >= 3, f"the bar of progress has contrasts of {contrasts}, below 3"
+
+
 def assert_readable(part: Locator) -> None:
     """Every text in a part of a page has the contrast that small print needs (WCAG 2.2, level AA)."""
     contrast, words = part.evaluate("element => lessons.hardestToRead(element)")

@@ -24,6 +24,11 @@ class Panel:
         end = f'[data-state="{state}"]' if state else ""
         return self.node.locator(f'.labkit-exercise[data-ex="{ex}"]{end}')
 
+    @property
+    def place(self) -> str:
+        """Where the learner is, in the panel's words."""
+        return " ".join(self.node.locator(".labkit-panel-selected").inner_text().split())
+
     def check(self) -> None:
         """Press *Check this notebook* and wait for the verdicts."""
         self.check_button.click()

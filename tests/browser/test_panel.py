@@ -4,7 +4,9 @@ import shutil
 
 import pytest
 
-from .lesson import STUB, THEMES, Lesson, assert_readable
+from labkit.grade.verdict import inline
+
+from .lesson import STUB, THEMES, Lesson, assert_outlined, assert_readable
 from .panel import Panel
 
 START = "weeks/week00_start/01_start.ipynb"
@@ -45,10 +47,13 @@ def test_the_first_visit_shows_the_start_page_and_the_panel(lab, context, pictur
     lesson = Lesson(page, lab, START)
     for theme in THEMES:
         lesson.choose_theme(theme)
-        assert_readable(start)
-        assert_readable(panel)
+        for part in (start, panel):
+            assert_readable(part)
+            assert_outlined(part)
         picture(page, f"start-page-{theme}")
     assert page.get_by_text("Jupyter news").count() == 0
+    assert start.get_by_text("about 30 min", exact=True).count() == 1, "as the lesson promises"
+    assert not page.locator("#labkit-start .jp-Toolbar").is_visible()
 
     start.locator(".labkit-start-next").click()
     lesson.wait_until_ready()
@@ -83,13 +88,19 @@ def test_check_grades_what_is_on_the_screen_and_writes_nothing(lesson, panel, la
     panel.row("w00.answer", "passed").wait_for()
     failed = panel.row("w00.row_means", "tried")
     failed.get_by_text("The averaged axis disappeared").wait_for()
+    assert failed.locator(".labkit-exercise-said p").first.inner_text().startswith("For case 2 by 3, ")
+    assert failed.get_by_text("make hint").count() == 0, "there is a button for it"
     assert panel.row("w00.shapes", "open").count() == panel.row("w00.average", "open").count() == 1
     assert panel.status.inner_text().startswith("4 exercises: 1 pass, 1 not yet, 2 not started.")
     panel.node.get_by_text("1 of 175 exercises passed").wait_for()
+    assert panel.node.locator(".labkit-meter").evaluate("bar => lessons.meter(bar)[0]") >= 4, (
+        "a start is seen"
+    )
     assert on_disk(lab) == before and lesson.is_dirty
     for theme in THEMES:
         lesson.choose_theme(theme)
         assert_readable(panel.node)
+        assert_outlined(panel.node)
         picture(lesson.page, f"panel-{theme}")
 
     lesson.type_over("w00-rows", "return x", "return x.mean(dim=1, keepdim=True)")
@@ -142,6 +153,35 @@ def test_hints_come_one_by_one(lesson, panel):
         hints.nth(count - 1).wait_for()
         assert hints.count() == count
     panel.status.get_by_text("These were all hints.").wait_for()
+
+
+def test_a_failed_check_keeps_hint_and_reset_at_its_exercise(lesson, panel):
+    """Shift+Enter moves the cursor on to the next text; only a pass moves the learner on."""
+    lesson.run("w00-setup")
+    lesson.type_over("w00-answer", STUB, "return 41")
+    lesson.check("w00-answer")
+    panel.button("hint").click()
+    panel.row("w00.answer").locator(".labkit-hints li").wait_for()
+    assert panel.node.locator(".labkit-hints li").count() == 1
+    assert panel.place == "You are at Return a constant w00.answer"
+    panel.button("reset").click()
+    lesson.page.get_by_role("dialog").get_by_text("Reset w00.answer?").wait_for()
+    lesson.page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+
+    lesson.type_over("w00-answer", "return 41", "return __import__('time').sleep(1) or 42")
+    lesson.run("w00-answer")
+    lesson.start("w00-answer-check")
+    assert "w00.answer" in panel.place, "not known yet"
+    lesson.wait_until("hasRun")
+    panel.node.get_by_text("You are at Read a shape failure").wait_for()
+
+
+def test_after_a_failed_check_the_cursor_leads_again(lesson, panel):
+    lesson.run("w00-setup")
+    lesson.check("w00-answer")
+    assert "w00.answer" in panel.place
+    lesson.page.keyboard.press("ArrowDown")
+    panel.node.get_by_text("You are at Read a shape failure").wait_for()
 
 
 def test_reset_is_backed_up_and_undone_with_the_usual_keys(lesson, panel, lab):
@@ -221,6 +261,23 @@ def test_a_notebook_of_their_own_has_nothing_to_check(lab, context):
 
 
 # for everybody
+
+
+def test_the_panel_marks_words_as_the_boxes_of_checks_do(lesson, panel):
+    texts = [
+        "a share of *rows*, not of `x * y * z`",
+        "2*x*y, a * b * c, f(*args, **kwargs)",
+        "*the mean* of `a<b` & more",
+        "",
+    ]
+    markup = lesson.page.evaluate(
+        """async (texts) => {
+            const { element, prose } = await import("/lab/extensions/labkit/static/dom.js");
+            return texts.map((text) => element("p", {}, ...prose(text)).innerHTML);
+        }""",
+        texts,
+    )
+    assert markup == [inline(text) for text in texts]
 
 
 def test_by_keyboard_alone(lesson, panel):

@@ -1,5 +1,6 @@
 """The ladder: one rung at a time, in order, and no way around."""
 
+import re
 import warnings
 
 import numpy as np
@@ -256,6 +257,14 @@ def test_a_gradient_of_the_wrong_shape_is_shown_whole():
     assert (
         found.headline == "for case `rows`, the gradient of `x` has shape (3, 1); torch's has shape (3, 4)."
     )
+
+
+def test_the_picture_marks_what_the_verdict_counts():
+    """An error of 1e-7 is one in float64, although the picture's own tolerance would let it pass."""
+    said = verdict(lambda x, dim: center(x, dim) * (1 + 1e-7), dtype="float64")
+    count = re.search(r"\d+ of \d+ values differ", said.text())[0]
+    assert said.status == "values" and count in said.picture
+    assert said.picture.count("values differ") == said.picture.count("first at") == 3, "alt texts, no caption"
 
 
 def test_a_long_error_is_shown_in_two_lines():

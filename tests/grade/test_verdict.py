@@ -41,6 +41,12 @@ def test_html_escapes_and_sets_code():
     assert "<code>a &lt; b</code> &amp; &lt;script&gt;" in html
 
 
+def test_the_box_names_the_hint_button_and_the_terminal_the_command():
+    verdict = wrong(lines=["a line", "Hint: `make hint EX=w00.x`"])
+    assert verdict.text().endswith("  Hint: `make hint EX=w00.x`")
+    assert "Hint: the Hint button at the side, or <code>make hint EX=w00.x</code>" in verdict.html()
+
+
 def test_titles():
     titles = [Verdict("w00.x", status, "").title for status in STATUSES]
     assert titles[0] == "NOT STARTED  w00.x" and titles[-1] == "PASS  w00.x"

@@ -106,7 +106,7 @@ def test_the_state_names_every_lesson_and_exercise(live):
     first, second = state["weeks"]
     assert (first["week"], first["title"]) == (0, "Week 0: start")
     assert [lesson["path"] for lesson in first["lessons"]] == [START]
-    assert first["lessons"][0]["title"] == "Start here"
+    assert (first["lessons"][0]["title"], first["lessons"][0]["minutes"]) == ("Start here", 30)
     assert [row["ex"] for row in first["lessons"][0]["exercises"]][:2] == ["w00.answer", "w00.row_means"]
     assert second["lessons"][0]["title"] == "01 Storage and strides"
     assert state["total"] == sum(len(one["exercises"]) for week in state["weeks"] for one in week["lessons"])

@@ -1,5 +1,7 @@
 """Each picture says what is true, in words; bad input is refused in plain words."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -226,6 +228,24 @@ def test_compare_draws_the_slice_that_differs():
     b[1, 1, 2] = 5
     assert "drawn: slice [1, :, :]" in viz.compare(a, b).text
     assert viz.compare(b, b).text.splitlines()[1] == "0 of 12 values differ"
+
+
+def test_compare_marks_what_a_judge_says_differs():
+    a, b = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0 + 1e-9, 3.1])
+    assert "1 of 3 values differ" in viz.compare(a, b).text
+    judged = viz.compare(a, b, wrong=np.array([False, True, True]), caption=False)
+    assert "2 of 3 values differ" in judged.text and "2 of 3 values differ" in judged.alt
+    assert ">2 of 3 values differ" not in judged.svg, "the words are in the verdict"
+
+
+@pytest.mark.parametrize(("columns", "across"), [(2, 2), (8, 1)])
+def test_compare_puts_wide_grids_below_each_other(columns, across):
+    grid = np.arange(3.0 * columns).reshape(3, columns) + 0.125
+    svg = viz.compare(grid, grid + 1).svg
+    places = re.findall(r'<text x="([^"]+)" y="([^"]+)"[^>]*>(?:yours|torch)</text>', svg)
+    assert len(places) == 2 and len({x for x, _ in places}) == across
+    assert len({y for _, y in places}) == 3 - across
+    assert int(re.search(r'width="(\d+)"', svg)[1]) <= 640
 
 
 @given(st.lists(st.tuples(st.floats(-1e3, 1e3), st.floats(0.1, 50)), min_size=1, max_size=8))

@@ -11,24 +11,32 @@ export function element(tag, attributes = {}, ...children) {
   return node;
 }
 
-/** Words in which what stands between backticks is code, as the grader writes them. */
+// As in labkit/grade/verdict.py: code between backticks, stress between stars.
+const CODE_OR_STRESS = /`([^`]+)`|(?<![\w*])\*([^\s*`](?:[^*`]*[^\s*`])?)\*(?![\w*])/g;
+
+/** Words in which what stands between backticks is code, between stars stressed, as the grader writes them. */
 export function prose(text) {
-  return text
-    .split(/`([^`]+)`/)
-    .map((part, index) => (index % 2 ? element("code", {}, part) : document.createTextNode(part)));
+  const nodes = [];
+  let end = 0;
+  for (const match of text.matchAll(CODE_OR_STRESS)) {
+    const [whole, code, stressed] = match;
+    nodes.push(text.slice(end, match.index), code ? element("code", {}, code) : element("em", {}, stressed));
+    end = match.index + whole.length;
+  }
+  return [...nodes, text.slice(end)];
 }
 
 /** Signs and words for the four states of an exercise: never told by color alone. */
 export const STATES = {
   passed: { sign: "✓", words: "passed" },
-  failing: { sign: "!", words: "passed before, not any more" },
+  failing: { sign: "!", words: "passed before, not anymore" },
   tried: { sign: "~", words: "not yet" },
   open: { sign: "", words: "not started" },
 };
 
-/** A bar that says how much is done. */
+/** A bar that says how much is done; the first step of many shows too. */
 export function meter(done, of, label) {
-  const share = of ? Math.floor((100 * done) / of) : 0;
+  const width = done ? `max(4px, ${(100 * done) / of}%)` : "0";
   return element(
     "div",
     {
@@ -40,7 +48,7 @@ export function meter(done, of, label) {
       "aria-valuenow": done,
       "aria-valuetext": `${done} of ${of}`,
     },
-    element("div", { style: `width: ${share}%` }),
+    element("div", { style: `width: ${width}` }),
   );
 }
 

@@ -1,6 +1,17 @@
 // The plugin: brings together JupyterLab, the server and the two views (panel, start page).
 
-import { answersOf, comeBack, contentOf, exerciseAt, exercisesOf, goTo, putBack, withoutOutputs } from "./notebook.js";
+import {
+  answersOf,
+  comeBack,
+  contentOf,
+  exerciseAfter,
+  exerciseAt,
+  exercisesOf,
+  goTo,
+  isWaiting,
+  putBack,
+  withoutOutputs,
+} from "./notebook.js";
 import { PanelView } from "./panel.js";
 import { Server } from "./server.js";
 import { startPage } from "./start.js";
@@ -132,18 +143,21 @@ class Lab {
     setInterval(() => this.#tellOpen(), MINUTE);
     window.addEventListener("pagehide", () => this.server.opened([]));
     NotebookActions.executed.connect((_, { notebook, cell, success }) => {
-      this.#forget(notebook, cell);
       if (!success) comeBack(notebook, cell);
+      const panel = this.tracker.find((one) => one.content === notebook);
+      if (panel) this.#ran(panel, cell, success);
       soon();
     });
     window.addEventListener("focus", soon); // or `make check` in a terminal
   }
 
-  /** A check cell was run: what it says is newer than the panel's verdict. */
-  #forget(notebook, cell) {
-    const panel = this.tracker.find((one) => one.content === notebook);
+  /** A cell was run: what a check says is newer than the panel's verdict, and a failure is to be mended first. */
+  #ran(panel, cell, success) {
+    const result = this.#result(panel);
     const { ex, role } = cell.model.sharedModel.getMetadata("labkit") ?? {};
-    if (panel && role === "check") delete this.#result(panel).verdicts[ex];
+    if (role === "check") delete result.verdicts[ex];
+    result.selected = exerciseAfter(panel, cell, success) ?? result.selected;
+    this.drawNotebook();
   }
 
   /** `make update` must not write to a notebook that somebody has open, even without a kernel. */
@@ -206,7 +220,7 @@ class Lab {
 
   #follow() {
     const panel = this.#lesson();
-    if (!panel) return;
+    if (!panel || isWaiting(panel.content)) return;
     this.#result(panel).selected = exerciseAt(panel);
     this.drawNotebook();
   }
@@ -356,6 +370,7 @@ class Lab {
       this.page.title.label = "Start";
       this.page.title.icon = this.icon;
       this.page.title.closable = true;
+      this.page.toolbar.hide();
       this.shell.add(this.page, "main");
       void this.starts.add(this.page);
       this.#drawStart();

@@ -44,6 +44,25 @@ export function exerciseAt(panel) {
   return names.slice(at).find(Boolean) ?? names.slice(0, at).reverse().find(Boolean) ?? null;
 }
 
+/** Whether the cursor is at a cell of an exercise, or below it, where Shift+Enter leaves it. */
+function isAtOrBelow(notebook, cell) {
+  const steps = notebook.activeCellIndex - notebook.widgets.indexOf(cell);
+  return Boolean(cell && labkitOf(cell.model.sharedModel).ex) && (steps === 0 || steps === 1);
+}
+
+/** Shift+Enter moves the cursor before the result is known. Until then it has not left the exercise. */
+export function isWaiting(notebook) {
+  const above = notebook.widgets[notebook.activeCellIndex - 1];
+  return above?.model.executionState === "running" && isAtOrBelow(notebook, above);
+}
+
+/** The exercise that the learner is at after a cell of it ran: the same one unless it went well. Null if the cursor
+ *  has gone elsewhere in the meantime. */
+export function exerciseAfter(panel, cell, success) {
+  if (!isAtOrBelow(panel.content, cell)) return null;
+  return success ? exerciseAt(panel) : labkitOf(cell.model.sharedModel).ex;
+}
+
 /** Run All leaves the cursor at the last cell, far below the check that stopped it: show that check instead. */
 export function comeBack(notebook, cell) {
   const atTheEnd = notebook.mode === "command" && notebook.activeCellIndex === notebook.widgets.length - 1;

@@ -156,7 +156,8 @@ export class PanelView {
     const parts = [];
     if (verdict && show) {
       const lines = verdict.lines.filter((line) => !line.startsWith("Hint: `make hint"));
-      parts.push(...[verdict.headline, ...lines].map((line) => element("p", {}, ...prose(line))));
+      const all = [sentence(verdict.headline), ...lines];
+      parts.push(...all.map((line) => element("p", {}, ...prose(line))));
     }
     if (selected && hints.length) {
       const items = hints.map((text) => element("li", {}, ...prose(text)));
@@ -194,7 +195,8 @@ export class PanelView {
    *  out of hiding together with its words is not read aloud. */
   say(place, words) {
     if (place !== this.status) place.hidden = !words;
-    if (place.textContent !== (words ?? "").replaceAll("`", "")) place.replaceChildren(...prose(words ?? ""));
+    const said = element("span", {}, ...prose(words ?? ""));
+    if (place.textContent !== said.textContent) place.replaceChildren(...said.childNodes);
   }
 
   #checkOrStop() {
@@ -209,6 +211,11 @@ export class PanelView {
       words,
     );
   }
+}
+
+/** In the box of a check the headline follows a name; here it begins a line. */
+function sentence(line) {
+  return line.charAt(0).toUpperCase() + line.slice(1);
 }
 
 /** How to find an element of the course again after it was drawn anew. */

@@ -34,12 +34,12 @@ export function startPage(state, does) {
 
 function next(state, lesson, exercise, does) {
   if (!exercise) return element("p", {}, "Every exercise is passed.");
-  const verb = state.passed || exercise.attempts ? "Go on with" : "Start with";
+  const verb = state.passed || exercise.attempts ? "Continue with" : "Start with";
   return element(
     "button",
     { class: "labkit-button labkit-start-next", type: "button", onclick: () => does.open(exercise.ex) },
     `${verb}: ${exercise.title}`,
-    element("small", {}, `${lesson.title}, about ${exercise.minutes} minutes`),
+    element("small", {}, `${lesson.title}; this exercise takes about ${exercise.minutes} minutes`),
   );
 }
 
@@ -59,7 +59,6 @@ function drawWeek(week, state, does) {
 }
 
 function drawLesson(lesson, state, does) {
-  const minutes = lesson.exercises.reduce((sum, exercise) => sum + exercise.minutes, 0);
   const click = () => does.lesson(lesson.path);
   return element(
     "li",
@@ -69,7 +68,7 @@ function drawLesson(lesson, state, does) {
       { class: "labkit-lesson", type: "button", "data-path": lesson.path, onclick: click },
       lesson.title,
     ),
-    element("span", { class: "labkit-count" }, `about ${minutes} min`),
+    element("span", { class: "labkit-count" }, `about ${lesson.minutes} min`),
     element("div", { class: "labkit-tiles" }, ...tiles(lesson.exercises, state.next, does.open)),
   );
 }
