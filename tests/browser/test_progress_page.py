@@ -75,6 +75,7 @@ def test_the_page_on_paper(context, tmp_path, picture):
     style = "e => [getComputedStyle(e).printColorAdjust, getComputedStyle(document.body).color]"
     adjust, ink = page.locator(".tile.passed").first.evaluate(style)
     assert adjust == "exact" and max(map(int, ink[4:-1].split(","))) < 100
+    assert page.evaluate("lessons.canvas()") == [255, 255, 255]
     picture(page, "progress-print")
 
 
