@@ -6,7 +6,7 @@ from typing import Any
 
 from docutils import nodes
 
-SHORT = 24  # characters; a phone has room for them, and longer code has to break somewhere
+SHORT = 20  # characters; longer code may break, or it would take a phone its table columns
 
 
 def _mark(app: Any, tree: nodes.document) -> None:
