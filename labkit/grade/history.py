@@ -38,7 +38,7 @@ class Work:
 
     @property
     def kind(self) -> str:
-        """In one word: open, tried, passed, or failing (passed once, and not any more)."""
+        """In one word: open, tried, passed, or failing (passed once, and not anymore)."""
         if self.passed:
             return "passed" if self.status == "pass" else "failing"
         return "tried" if self.attempts else "open"

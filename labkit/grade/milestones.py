@@ -22,7 +22,11 @@ from labkit.book.percent import Lesson, LessonError
 
 HEADING = re.compile(r"^##? (?P<title>.+)$", re.MULTILINE)
 MILESTONE = re.compile(r"Milestone\s*[:·]\s*(?P<title>.+)")
-PICTURE = re.compile(r'<img alt="(?P<alt>[^"]*)"[^>]*src="(?P<source>data:image/[^"]+)"')
+PICTURE = re.compile(
+    r'<img alt="(?P<alt>[^"]*)"(?: width="(?P<width>\d+)" height="(?P<height>\d+)")?[^>]*'
+    r'src="(?P<source>data:image/[^"]+)"'
+)
+WIDE = 2.2  # times as wide as high: a picture that needs the whole row
 LINES = 16  # of printed text, where there is no picture
 
 
@@ -81,13 +85,15 @@ def _pictures(outputs: list[dict[str, Any]]) -> Iterator[str]:
     for data in (output["data"] for output in outputs if isinstance(output.get("data"), dict)):
         markup, png = _joined(data.get("text/html")), _joined(data.get("image/png"))
         for match in PICTURE.finditer(markup):
-            yield _tag(html.unescape(match["source"]), html.unescape(match["alt"]))
+            wide = int(match["width"] or 0) > WIDE * int(match["height"] or 0)
+            yield _tag(html.unescape(match["source"]), html.unescape(match["alt"]), wide)
         if png and re.fullmatch(r"[A-Za-z0-9+/=\s]+", png):
             yield _tag("data:image/png;base64," + "".join(png.split()), "")
 
 
-def _tag(source: str, alt: str) -> str:
-    return f'<img alt="{html.escape(alt)}" src="{html.escape(source)}">'
+def _tag(source: str, alt: str, wide: bool = False) -> str:
+    kind = ' class="wide"' if wide else ""
+    return f'<img{kind} alt="{html.escape(alt)}" src="{html.escape(source)}">'
 
 
 def _texts(outputs: list[dict[str, Any]]) -> Iterator[str]:

@@ -46,7 +46,7 @@ def _header(state: History) -> str:
     elif passed:
         title = "Building PyTorch by hand"
     else:
-        title = "PyTorch, built by hand: about to start"
+        title = "Ready to build PyTorch by hand"
     return (
         f"<header>{_ring(passed, total)}<div><h1>{title}</h1>"
         f"<p>{passed} of {total} exercises, each checked against torch.</p>"
@@ -58,7 +58,7 @@ def _next(state: History) -> str:
     key = state.current
     if key is None:
         times = [work.passed_at for work in state.work.values() if work.passed_at]
-        return f"From {_day(min(times))} to {_day(max(times))}." if times else "Nothing is left to do."
+        return _span(min(times), max(times)) if times else "Nothing is left to do."
     exercise = state.exercises[key]
     return f"Next: {html.escape(exercise.title)} (<code>{key}</code>), about {exercise.minutes} minutes"
 
@@ -83,7 +83,7 @@ def _cards(state: History) -> str:
     met = sum(len(work.mistakes) for work in state.work.values())
     first = sum(state.work[key].first_try for key in passed)
     cards = [
-        (f"{first} of {len(passed)}" if passed else "-", "passed at the first try"),
+        (f"{first} of {len(passed)}" if passed else "-", "passed on the first try"),
         (f"{len(state.overcome())} of {met}" if met else "-", "recognized mistakes overcome"),
         (duration(state.seconds), "at work, roughly"),
         (str(len(state.days)), "day with attempts" if len(state.days) == 1 else "days with attempts"),
@@ -102,9 +102,13 @@ def _weeks(state: History) -> str:
             f'<div class="week"><div>{html.escape(state.week_name(week))}</div>'
             f'<div class="tiles">{tiles}</div><div class="count soft">{done} of {len(keys)}</div></div>'
         )
-    legend = "✓ passed, ~ tried, ! passed before and not any more"
+    legend = "✓ passed, ~ not yet, ! passed before, not anymore"
+    if state.current is not None:
+        legend += ', <span class="key"></span> outlined: next'
     names = f"<details><summary>The exercises by name</summary>{_names(state)}</details>"
-    return f'<h2>The course</h2><div class="box">{"".join(rows)}{names}</div><p class="soft">{legend}</p>'
+    return (
+        f'<h2>The course</h2><div class="box">{"".join(rows)}{names}</div><p class="soft legend">{legend}</p>'
+    )
 
 
 def _names(state: History) -> str:
@@ -124,7 +128,8 @@ def _name(work: Work, title: str) -> str:
 def _tile(state: History, key: str) -> str:
     work, exercise = state.work[key], state.exercises[key]
     name, current = work.kind, " current" if key == state.current else ""
-    label = html.escape(f"{key}: {exercise.title}{_tile_words(work)}", quote=True)
+    words = _tile_words(work) + (", next" if current else "")
+    label = html.escape(f"{key}: {exercise.title}{words}", quote=True)
     shown = f'class="tile {name}{current}" role="img" title="{label}" aria-label="{label}"'
     return f"<div {shown}>{SIGNS[name]}</div>"
 
@@ -199,14 +204,26 @@ def _days(state: History, today: date) -> str:
     start = today - timedelta(days=today.weekday() + 7 * (WEEKS_SHOWN - 1))
     days = [start + timedelta(days=n) for n in range((today - start).days + 1)]
     squares = "".join(_square(day, state.days.get(day, 0)) for day in days)
-    legend = f"the last {WEEKS_SHOWN} weeks, a column each from Monday to Sunday; darker is more attempts"
+    legend = (
+        f"the last {WEEKS_SHOWN} weeks, a column each from Monday to Sunday; stronger color is more attempts"
+    )
     box = f'<div class="box"><div class="days">{squares}</div></div>'
-    return f'<h2>Days</h2>{box}<p class="soft">{legend}</p>'
+    return f'<h2>Days</h2>{box}<p class="soft legend">{legend}</p>'
 
 
 def _square(day: date, count: int) -> str:
     level = "" if not count else " on l1" if count < 4 else " on l2" if count < 10 else " on"
     return f'<div class="day{level}" title="{day}: {plural(count, "attempt")}"></div>'
+
+
+def _span(first: float, last: float) -> str:
+    """From when to when, the year named once if it is the same."""
+    start, end = _day(first), _day(last)
+    if start == end:
+        return f"All on {end}."
+    if start[-4:] == end[-4:]:
+        start = start.partition(",")[0]
+    return f"From {start} to {end}."
 
 
 def _day(at: float) -> str:

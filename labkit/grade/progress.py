@@ -54,7 +54,7 @@ def summary(state: History) -> str:
     if not any(work.attempts for work in state.work.values()):
         return f"Nothing tried yet: {len(state.work)} exercises are waiting."
     first = sum(state.work[key].first_try for key in passed)
-    words = f"{len(passed)} of {len(state.work)} exercises passed, {first} at the first try"
+    words = f"{len(passed)} of {len(state.work)} exercises passed, {first} on the first try"
     met = sum(len(work.mistakes) for work in state.work.values())
     if met:
         words += f"; {len(state.overcome())} of {met} mistakes overcome"
@@ -65,7 +65,7 @@ def _line(state: History, key: str) -> str:
     exercise, work = state.exercises[key], state.work[key]
     words = [f"{work.attempts} {'try' if work.attempts == 1 else 'tries'}"] if work.attempts else []
     if work.kind == "failing":
-        words.append("passed before, not any more")
+        words.append("passed before, not anymore")
     if work.mistakes:
         words.append("met: " + ", ".join(work.mistakes))
     wide = max(len(other.title) for other in state.exercises.values())

@@ -3,7 +3,7 @@
 project = "labkit"
 html_title = "labkit: learn PyTorch by building it"
 copyright = "the labkit authors, MIT license"
-extensions = ["myst_nb", "labkit.site.mathml", "sphinx.ext.githubpages"]
+extensions = ["myst_nb", "labkit.site.mathml", "labkit.site.commands", "sphinx.ext.githubpages"]
 html_theme = "furo"
 pygments_style = "xcode"
 pygments_dark_style = "github-dark"

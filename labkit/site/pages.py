@@ -1,7 +1,8 @@
 """From lessons to what Sphinx reads: one notebook per lesson, one front page.
 
 A page shows what the learner's notebook shows, and below each demonstration the figures and lines stored in
-the solution notebook. Verdicts of checks are left out: they would praise nobody.
+the solution notebook. Verdicts of checks are left out: they would praise nobody. Where the text asks for a
+prediction, what comes out is folded: the answer would stand beside the question.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from labkit.site import SiteError
 LINK = re.compile(r"(?<!!)\[(?P<words>[^\]\[]*)\]\((?P<target>[^)\s]+)\)")
 WEEK_ROW = re.compile(r"^\| (?P<week>\d+) \| (?P<what>[^|]+?) \|", re.MULTILINE)
 EXPLORER = re.compile(r"^viz\.\w+_explorer\(", re.MULTILINE)
-PICTURE = re.compile(r"!\[[^\]]*\]\((?P<path>[^):]+)\)")
+PICTURE = re.compile(r"!\[(?P<alt>[^\]]*)\]\((?P<path>[^):]+)\)")
+ASKS = re.compile(
+    r"\b(Guess|Predict|Decide|guesses|[Bb]efore you run)\b"
+)  # in the last paragraph before a cell
 STILL = "*A still picture. It comes with controls where the cell is run: `make lab`, then `{}`.*"
 
 
@@ -37,9 +41,28 @@ def write_pages(root: Path, folder: Path, solutions: bool = False) -> None:
         target.write_text(dumps(lesson_page(root, lesson, solutions)), encoding="utf-8")
     front = (root / "README.md").read_text(encoding="utf-8")
     for match in PICTURE.finditer(front):
-        (folder / match["path"]).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(root / match["path"], folder / match["path"])
-    (folder / "index.md").write_text(front_page(without_files(front), weeks), encoding="utf-8")
+        for path in (Path(match["path"]), in_dark(match["path"])):
+            if path == Path(match["path"]) or (root / path).exists():
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(root / path, folder / path)
+    front = PICTURE.sub(lambda match: _in_both_themes(root, match), without_files(front))
+    (folder / "index.md").write_text(front_page(front, weeks), encoding="utf-8")
+
+
+def in_dark(path: str) -> Path:
+    """Where the same picture is for the dark theme, if there is one."""
+    return Path(path).with_stem(f"{Path(path).stem}-dark")
+
+
+def _in_both_themes(root: Path, picture: re.Match[str]) -> str:
+    """A picture and its dark twin, of which the theme shows one; as it is if it has no twin."""
+    dark = in_dark(picture["path"])
+    if not (root / dark).exists():
+        return picture[0]
+    both = ((picture["path"], "only-light"), (dark.as_posix(), "only-dark"))
+    return "\n\n".join(
+        f"```{{image}} {path}\n:alt: {picture['alt']}\n:class: {shown}\n```" for path, shown in both
+    )
 
 
 def lesson_page(root: Path, lesson: Lesson, solutions: bool = False) -> Notebook:
@@ -50,11 +73,15 @@ def lesson_page(root: Path, lesson: Lesson, solutions: bool = False) -> Notebook
     if not {cell["id"] for cell in nb["cells"]} <= set(stored):
         raise SiteError(f"{lesson.path} is newer than its notebook. Run `make build` first.")
     cells = list[Cell]()
+    asked = False
     for cell in nb["cells"]:
         if cell["cell_type"] == "markdown":
             cell["source"] = without_files(cell["source"])
         elif labkit_of(cell)["role"] == "demo":
             cell["outputs"] = [_readable(output) for output in stored[cell["id"]]["outputs"]]
+            if asked and cell["outputs"]:
+                cell["metadata"] |= _fold("output", "What comes out")
+        asked = cell["cell_type"] == "markdown" and asks(cell["source"])
         cells.append(cell)
         if solutions and labkit_of(cell)["role"] == "exercise":
             cells.append(_folded(cell["id"], stored[cell["id"]]["source"]))
@@ -83,13 +110,23 @@ def _readable(output: dict[str, Any]) -> dict[str, Any]:
     return output | {"data": kept}
 
 
+def asks(text: str) -> bool:
+    """Whether a text ends with the wish for a prediction of what the next cell does."""
+    return bool(ASKS.search(text.strip().rpartition("\n\n")[2]))
+
+
+def _fold(part: str, prompt: str) -> dict[str, Any]:
+    """What a cell's metadata say to have its `part`, input or output, folded behind `prompt`."""
+    return {
+        "tags": [f"hide-{part}"],
+        "mystnb": {"code_prompt_show": prompt, "code_prompt_hide": prompt},
+    }
+
+
 def _folded(id: str, source: str) -> Cell:
     lines = [line for line in source.split("\n") if not MARKER.match(line)]
     solution = make_cell("code", "\n".join(lines), f"{id}-solution")
-    solution["metadata"] = {
-        "tags": ["hide-input"],
-        "mystnb": {"code_prompt_show": "Solution", "code_prompt_hide": "Solution"},
-    }
+    solution["metadata"] = _fold("input", "Solution")
     return solution
 
 

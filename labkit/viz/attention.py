@@ -99,8 +99,8 @@ def _map(w: Any, rows: list[str], columns: list[str], query: int | None, title: 
     heading = title or f"Attention of {len(rows)} queries to {len(columns)} keys, in percent"
     i, j = (query, int(w[query].argmax())) if query is not None else divmod(int(w.argmax()), w.shape[1])
     here, there = (f', "{names[n]}"' if names[n] != str(n) else "" for names, n in ((rows, i), (columns, j)))
-    strongest = f"Row {i}{here}{',' if here else ''} looks most at column {j}{there}: {_percent(w[i, j])} %"
-    caption = ["Each row shares out 100 %. Darker is more, a dot is exactly 0.", strongest]
+    strongest = f"Row {i}{here}{',' if here else ''} looks most at column {j}{there}: {_percent(w[i, j])}%"
+    caption = ["Each row adds up to 100%. Darker is more, a dot is exactly 0.", strongest]
     grid = [["", *columns], *([name, *map(_percent, row)] for name, row in zip(rows, w, strict=True))]
     frame = "" if query is None else f"; row {query} is framed"
     lines = [heading, *caption, f"rows are queries, columns are keys{frame}:", *table(grid)]
@@ -115,7 +115,7 @@ def _bars(canvas: Canvas, x: float, row: Any, name: str, columns: list[str]) -> 
         y = (j + 0.5) * HEIGHT
         canvas.text(x + room - 8, y, column, size=12, mono=True, anchor="end")
         canvas.rect(x + room, y - 8, max(100 * float(weight), 0.5), 16, fill=BLUE, stroke=BLUE, radius=0)
-        canvas.text(x + room + 100 * float(weight) + 8, y, f"{_percent(weight)} %", size=12, anchor="start")
+        canvas.text(x + room + 100 * float(weight) + 8, y, f"{_percent(weight)}%", size=12, anchor="start")
 
 
 def _maps(w: Any, layers: bool, names: Sequence[str] | None, title: str) -> Figure:
@@ -165,7 +165,7 @@ def _habit(one: Any) -> str:
     }
     back = max(means, key=lambda distance: (round(float(means[distance]), 6), -abs(distance)))
     where = "at itself" if back == 0 else f"{abs(back)} {'back' if back > 0 else 'ahead'}"
-    return f"looks most {where} ({_percent(means[back])} % on average)"
+    return f"looks most {where} ({_percent(means[back])}% on average)"
 
 
 def attention_explorer(

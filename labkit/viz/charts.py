@@ -103,8 +103,10 @@ def draw_lines(
         raise ValueError(f"log must be '', 'x', 'y' or 'xy', got {log!r}")
     if "x" in log:
         ax.set_xscale("log")
+        _plain_ticks(ax.xaxis)
     if "y" in log:
         ax.set_yscale("log")
+        _plain_ticks(ax.yaxis)
     remarks, ends = [], []
     for i, (name, ys) in enumerate(arrays.items()):
         ok = np.isfinite(ys) & ((ys > 0) | ("y" not in log)) & ((xs[name] > 0) | ("x" not in log))
@@ -124,6 +126,20 @@ def draw_lines(
                 ax.plot([xs[name][last]], [ys[last]], MARKERS[i], color=PALETTE[i], ms=6)
     _label_ends(ax, [end for end in ends if end[0]])
     return remarks
+
+
+def _plain_ticks(axis: Any) -> None:
+    """Ticks of a log axis as people write them, 0.5 or 2000, unless the axis leaves what is easy to read."""
+    from matplotlib.ticker import LogFormatterSciNotation
+
+    class Plain(LogFormatterSciNotation):
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            shown = super().__call__(x, pos)  # empty where labels would be too many
+            low, high = sorted(axis.get_view_interval())
+            return f"{x:g}" if shown and low >= 1e-4 and high < 1e6 else shown
+
+    axis.set_major_formatter(Plain())
+    axis.set_minor_formatter(Plain())
 
 
 def _label_ends(ax: Any, ends: list[tuple[str, int, float, float]]) -> None:

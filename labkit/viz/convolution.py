@@ -4,7 +4,7 @@ from typing import Any
 
 from labkit.viz.explore import Explorer
 from labkit.viz.figure import Figure, as_array, number, table
-from labkit.viz.svg import GHOST, GREEN, INK, LINE, ORANGE, SOFT, TINTS, Canvas, text_width
+from labkit.viz.svg import GHOST, GREEN, INK, LINE, MINUS, ORANGE, SOFT, TINTS, Canvas, text_width
 
 ROWS, COLUMNS, WIDEST = 12, 12, 828
 HEIGHT = 30  # of a cell
@@ -54,10 +54,10 @@ def convolution(
     value = number(output[at], 4)
     heading = title or f"Output [{at[0]}, {at[1]}] = {value}"
     numbers = f"stride {stride}, padding {padding}, dilation {dilation}"
-    caption = [
-        f"image {x.shape}, kernel {w.shape}, {numbers}: output {output.shape}",
-        f"{_terms([padded[place] for place in window], w.reshape(-1).tolist())} = {value}",
-    ]
+    sizes = f"image {x.shape}, kernel {w.shape}, {numbers}: output {output.shape}"
+    products = f"{_terms([padded[place] for place in window], w.reshape(-1).tolist())} = {value}"
+    left_out = [] if w.all() else ["Products with a 0 of the kernel are left out."]
+    drawn = products.replace("*", "·").replace("-", MINUS)  # the words stay in ASCII
     inside = {(i + padding, j + padding) for i, j in np.ndindex(x.shape)}
     grids: list[Grid] = [
         ("image, padded" if padding else "image", padded, set(window), inside),
@@ -69,7 +69,8 @@ def convolution(
     words = [line for grid in grids for line in _grid_words(*grid)]
     words.append("[ ] marks the window and its output" + (", ( ) a padded zero" if padding else ""))
     alt = f"A kernel of shape {w.shape} on an image of shape {x.shape}: output element {list(at)} is {value}."
-    return canvas.figure(heading, caption, alt, "\n".join([heading, *caption, *words]))
+    text = "\n".join([heading, sizes, products, *left_out, *words])
+    return canvas.figure(heading, [sizes, drawn, *left_out], alt, text)
 
 
 def _reads(i: int, size: int, stride: int, dilation: int) -> list[int]:
@@ -99,7 +100,8 @@ def _output(padded: Any, w: Any, stride: int, dilation: int) -> Any:
 
 def _terms(cells: list, weights: list) -> str:
     """The sum in words, without the terms that the kernel multiplies by 0."""
-    parts = [f"{number(c)}*{number(w)}" for c, w in zip(cells, weights, strict=True) if w]
+    factors = [number(w) if w >= 0 else f"({number(w)})" for w in weights]
+    parts = [f"{number(c)}*{f}" for c, w, f in zip(cells, weights, factors, strict=True) if w]
     more = f" + ... ({len(parts)} products)" if len(parts) > 9 else ""
     return " + ".join(parts[:9]).replace("+ -", "- ") + more if parts else "0"
 
@@ -166,7 +168,12 @@ def convolution_explorer(image: Any = None, kernel: str = "edges") -> Explorer:
         count = max(rows, 0) * max(columns, 0)
         at = divmod(step % count, columns) if count else (0, 0)
         figure = convolution(picture, KERNELS[kernel], at, stride=stride, padding=padding, dilation=dilation)
-        return figure, f"the output has {count} elements; the slide starts again" if step >= count else ""
+        return (
+            figure,
+            f"the output has {count} elements; the position starts again at the first"
+            if step >= count
+            else "",
+        )
 
     wide = {"style": {"description_width": "6em"}, "layout": widgets.Layout(width="28em")}
     fields = {
@@ -174,6 +181,6 @@ def convolution_explorer(image: Any = None, kernel: str = "edges") -> Explorer:
         "padding": widgets.IntSlider(0, 0, 2, description="padding", **wide),
         "stride": widgets.IntSlider(1, 1, 3, description="stride", **wide),
         "dilation": widgets.IntSlider(1, 1, 3, description="dilation", **wide),
-        "step": widgets.IntSlider(5, 0, 40, description="slide", **wide),
+        "step": widgets.IntSlider(5, 0, 40, description="position", **wide),
     }
     return Explorer(fields, draw)

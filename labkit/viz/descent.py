@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from labkit.viz.charts import draw_lines, new_chart
 from labkit.viz.explore import Explorer
-from labkit.viz.figure import Figure, number, table
+from labkit.viz.figure import Figure, number, plural, table
 from labkit.viz.svg import CARD, GREEN, INK, LINE, ORANGE
 
 MOST_STEPS, FAR = 200, 1e6  # a loss beyond FAR counts as diverged, and the descent ends there
@@ -91,14 +91,18 @@ def descent(
     with new_chart(8.8, 3.6, 2, share=False) as chart:
         _contours(chart.axes[0], found, np)
         ax, (wide, high) = chart.axes[0], found.window
-        ax.plot(*zip(*places, strict=True), "-o", color=ORANGE, ms=3.5, lw=1.4, mec=CARD, mew=0.4)
+        ax.plot(
+            *zip(*places, strict=True), "-o", color=ORANGE, ms=3.5, lw=1.4, mec=CARD, mew=0.4, label="path"
+        )
         ax.plot(*found.start, "s", color=INK, ms=7, label="start")
         ax.plot(*found.minimum, "*", color=GREEN, ms=12, mec=INK, mew=0.6, label="lowest point")
         ax.set(xlim=(-wide, wide), ylim=(-high, high), xlabel="weight 1", ylabel="weight 2")
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False, ncols=2, borderaxespad=0.2)
+        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False, ncols=3, borderaxespad=0.2)
         xs = np.arange(len(losses), dtype=float)
         remarks = draw_lines(chart.axes[1], {"": xs}, {"": np.array(losses)}, "y")
+        ran = f"loss {number(losses[0])} → {number(losses[-1])} in {plural(len(losses) - 1, 'step')}"
         chart.axes[1].set(xlabel="step", ylabel="loss")
+        chart.axes[1].set_title(ran, fontsize=9.5, fontweight="normal")
         chart.axes[1].xaxis.get_major_locator().set_params(integer=True)
         chart.page.suptitle(heading, fontsize=10.5, fontweight="bold", x=0.02, ha="left")
         return chart.figure(f"{heading}; {facts[0]}.", [heading, *facts, *_steps(places, losses), *remarks])
@@ -107,7 +111,9 @@ def descent(
 def outcome(surface: Surface, lr: float, momentum: float, losses: list[float]) -> str:
     """What became of the run, in words."""
     limit = highest_rate(surface, momentum)
-    words = f"the loss goes from {number(losses[0])} to {number(losses[-1])} in {len(losses) - 1} steps"
+    words = (
+        f"the loss goes from {number(losses[0])} to {number(losses[-1])} in {plural(len(losses) - 1, 'step')}"
+    )
     if lr > limit:
         return f"{words} and grows without end: the rate is above {number(limit)}"
     return words + (

@@ -5,9 +5,10 @@ from typing import Any
 from labkit.viz.charts import new_chart
 from labkit.viz.explore import Explorer
 from labkit.viz.figure import Figure, as_array, number, plural, shorten, table
-from labkit.viz.svg import BLUE, LINE, SOFT
+from labkit.viz.svg import INK, LINE
 
 MOST = 24
+FILL = "#3d98d3"  # dark enough for the white card, light enough for an outline in ink: 3:1 with both
 # Scores as a small model might give them after "To be, or not to", and the words they belong to.
 WORDS = ("be", "the", "see", "have", "me", "go", "thee", "say", "die", "make", "love", "bear", "a", "dream")
 SCORES = (5.1, 3.4, 3.2, 3.0, 2.7, 2.6, 2.3, 2.1, 1.9, 1.7, 1.2, 0.8, 0.3, -0.4)
@@ -45,19 +46,25 @@ def sampling(
     settings = f"temperature {number(temperature)}"
     settings += f", top-k {top_k}" if top_k is not None else ""
     settings += f", top-p {number(top_p)}" if top_p < 1 else ""
-    with new_chart(6.6, 0.9 + 0.2 * len(order)) as chart:
+    with new_chart(6.6, 1.1 + 0.2 * len(order)) as chart:
         places = np.arange(len(order))
-        chart.ax.barh(places, drawn[order], 0.78, color=BLUE, label="drawn from")
+        chart.ax.barh(places, drawn[order], 0.78, color=FILL, label="chances after these settings")
         chart.ax.barh(
-            places, model[order], 0.78, fill=False, edgecolor=SOFT, linewidth=1.3, label="the model"
+            places,
+            model[order],
+            0.78,
+            fill=False,
+            edgecolor=INK,
+            linewidth=1.3,
+            label="chances the model gave",
         )
         chart.ax.set_yticks(places, [shorten(word, 14) for word in words])
         chart.ax.invert_yaxis()
         chart.ax.grid(axis="y", visible=False)
         chart.ax.set(xlabel="probability of the next token", xlim=(0, 1.05 * max(model.max(), drawn.max())))
-        chart.ax.set_title(title or settings)
-        chart.ax.legend(loc="lower right", frameon=True, edgecolor=LINE)
         left = f"{kept} of {plural(scores.size, 'token')} can be drawn"
+        chart.ax.set_title(f"{title or settings}\n{left}")
+        chart.ax.legend(loc="lower right", frameon=True, edgecolor=LINE)
         alt = f"Probabilities of the next token, {settings}: {left}."
         return chart.figure(alt, [alt, *table(rows)])
 

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from labkit.viz.figure import Figure, number, plural, shorten
-from labkit.viz.svg import CARD, GHOST, INK, LINE, ORANGE, PALETTE, SOFT, TINTS, Canvas, text_width
+from labkit.viz.svg import CARD, GHOST, INK, LINE, ORANGE, PALETTE, SOFT, TIMES, TINTS, Canvas, text_width
 
 MOST_CELLS = 40
 LEFT, WIDTH, HEIGHT = 100, 660, 34  # labels, then cells; longer storage continues on a new line
@@ -80,7 +80,25 @@ def strides(
     facts = f"shape {view.shape}   stride {view.stride}   offset {view.offset}"
     read, cells = len([p for p in view.readers() if 0 <= p < view.cells]), plural(view.cells, "cell")
     alt = f"A view with {facts.replace('   ', ', ')} reads {read} of {cells} of its storage."
-    return canvas.figure(title or facts, [facts] if title else [], alt, _words(view, facts, title, problem))
+    caption = [*([facts] if title else []), *_key(view)]
+    return canvas.figure(title or facts, caption, alt, _words(view, facts, title, problem))
+
+
+def _key(view: View) -> list[str]:
+    """What the signs in this picture mean; those that do not occur are left out."""
+    readers = view.readers()
+    unread = any(position not in readers for position in range(view.cells))
+    shared = any(len({_row(view, index) for index in indices}) > 1 for indices in readers.values())
+    often = max(map(len, readers.values()), default=0)
+    parts = [
+        "@n: place n of the storage." if readers or view.cells else "",
+        "Dashed: not read." if unread else "",
+        "White: read by more than one row." if shared else "",
+        f"{TIMES}n: read n times." if often > 1 else "",
+        "✕: outside the storage." if outside(view) else "",
+    ]
+    parts = [part for part in parts if part]
+    return [" ".join(parts[:2]), " ".join(parts[2:])] if parts[2:] else [" ".join(parts)]
 
 
 def outside(view: View) -> str:
@@ -247,15 +265,19 @@ def _draw_stored(
     else:
         canvas.text(x + w / 2, top + 14, f"@{position}", size=12, mono=True, color=ink)
     if len(read_by) > 1:
-        canvas.text(x + w / 2, top + 38, f"x{len(read_by)}", size=12)
+        canvas.text(x + w / 2, top + 38, f"{TIMES}{len(read_by)}", size=12)
 
 
 def _draw_steps(canvas: Canvas, view: View, left: float, w: float, top: float, line: range) -> None:
-    """Under the storage: the jump that one step along each axis makes, short jumps first."""
-    axes = sorted((abs(s), a) for a, s in enumerate(view.stride) if view.shape[a] > 1)
-    for lane, (_, axis) in enumerate(axes):
+    """Under the storage: the jump that one step along each axis makes, short jumps first.
+
+    An axis that stays where it is comes last: its longer label has no arrows below it to run into.
+    """
+    axes = sorted((s == 0, abs(s), a) for a, s in enumerate(view.stride) if view.shape[a] > 1)
+    for lane, (stays, _, axis) in enumerate(axes):
         y, step = top + 22 * lane + 16, view.stride[axis]
-        canvas.text(0, y, f"axis {axis}: {step:+d}", size=12, anchor="start", mono=True)
+        words = f"axis {axis}: {step:+d}" + (" (stays)" if stays else "")
+        canvas.text(0, y, words, size=12, anchor="start", mono=True)
         if step and view.offset + step in line:
             start, end = (left + (view.offset + s + 0.5) * w for s in (0, step))
             canvas.path([(start, top), (start, y), (end, y), (end, top)], arrow=True)

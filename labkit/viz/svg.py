@@ -21,6 +21,7 @@ TINTS = (
     "#e3f2fc",
 )  # the palette, pale enough for text
 INK, SOFT, LINE, GHOST, CARD = "#1f2328", "#57606a", "#afb8c1", "#f3f4f6", "#ffffff"
+TIMES, MINUS = "\u00d7", "\u2212"  # for pictures; their words in plain text stay ASCII
 SANS = "system-ui, 'Segoe UI', 'Helvetica Neue', 'DejaVu Sans', Arial, sans-serif"
 MONO = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 

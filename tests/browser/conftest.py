@@ -110,11 +110,14 @@ def open_lesson(lab: LabServer, context: Any) -> Callable[..., Any]:
 
 @pytest.fixture
 def picture() -> Callable[..., Path]:
-    """`picture(lesson.page, "pass-box")` keeps a screenshot of a page or of a part of it."""
+    """`picture(lesson.page, "pass-box")` keeps a screenshot of a page or of a part of it.
 
-    def take(what: Any, name: str) -> Path:
+    Of a page it is what the window shows, or with `whole=True` all that scrolling would.
+    """
+
+    def take(what: Any, name: str, whole: bool = False) -> Path:
         path = SCREENSHOTS / f"{_file_name(name)}.png"
-        what.screenshot(path=path)
+        what.screenshot(path=path, **({"full_page": True} if whole else {}))
         return path
 
     return take

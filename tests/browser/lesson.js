@@ -115,6 +115,15 @@ window.lessons = {
     return (await this.ask(path, `bool(${expression})`)) === "True";
   },
 
+  /** The color behind the page: it follows the page's color scheme and is not always white. */
+  canvas() {
+    const probe = document.documentElement.appendChild(document.createElement("i"));
+    probe.style.cssText = "position: fixed; background-color: Canvas; color-scheme: inherit";
+    const [r, g, b] = getComputedStyle(probe).backgroundColor.match(/[\d.]+/g).map(Number);
+    probe.remove();
+    return [r, g, b];
+  },
+
   /** The contrast (WCAG 2.2) of a color on what is painted behind an element. */
   contrast(color, behind) {
     const parse = (color) => {
@@ -123,7 +132,7 @@ window.lessons = {
     };
     const over = (top, below) => top.rgb.map((c, i) => c * top.a + below[i] * (1 - top.a));
     const background = (node) => {
-      if (!node) return [255, 255, 255];
+      if (!node) return this.canvas();
       const own = parse(getComputedStyle(node).backgroundColor);
       return own.a === 1 ? own.rgb : over(own, background(node.parentElement));
     };

@@ -161,7 +161,7 @@ def test_convolution(open_lesson, picture):
     before = explorer.wait_for_picture()
     explorer.drag("padding", 120)
     explorer.wait_for("f['padding'] > 0")
-    explorer.drag("slide", 40)
+    explorer.drag("position", 40)
     explorer.wait_for("f['step'] > 5")
     assert explorer.wait_for_picture() != before
     keep_pictures(explorer, picture, "convolution")

@@ -42,7 +42,7 @@ def learner(folder, weeks: int):
 
 
 @pytest.mark.parametrize(
-    ("weeks", "title"), [(0, "about to start"), (4, "Building PyTorch by hand"), (99, "all of it")]
+    ("weeks", "title"), [(0, "Ready to build"), (4, "Building PyTorch by hand"), (99, "all of it")]
 )
 def test_the_page_at_every_stage(weeks, title, context, tmp_path, picture):
     page = context.new_page()
@@ -57,11 +57,19 @@ def test_the_page_at_every_stage(weeks, title, context, tmp_path, picture):
     assert page.locator(".names li").first.is_visible()
     for theme in THEMES:
         page.emulate_media(color_scheme=theme)
+        page.locator("details").first.evaluate("names => names.open = true")
         assert_readable(page.locator("body"))
+        page.locator("details").first.evaluate("names => names.open = false")  # as it is found
+        edges = (
+            "tiles => tiles.map(t => lessons.contrast(getComputedStyle(t).borderTopColor, t.parentElement))"
+        )
+        assert min(page.locator(".tile").evaluate_all(edges)) >= 3
         for kind, width in (("screen", 1280), ("phone", 400), ("small-phone", 320)):
             page.set_viewport_size({"width": width, "height": 900})
             assert page.evaluate("document.documentElement.scrollWidth") <= width
-            path = picture(page, f"progress-{weeks}-weeks-{kind}-{theme}")
+            cut = "cards => cards.filter(b => b.scrollWidth > b.clientWidth || b.clientHeight > 40).length"
+            assert page.locator(".card b").evaluate_all(cut) == 0
+            path = picture(page, f"progress-{weeks}-weeks-{kind}-{theme}", whole=True)
             assert path.exists()
 
 
@@ -75,7 +83,8 @@ def test_the_page_on_paper(context, tmp_path, picture):
     style = "e => [getComputedStyle(e).printColorAdjust, getComputedStyle(document.body).color]"
     adjust, ink = page.locator(".tile.passed").first.evaluate(style)
     assert adjust == "exact" and max(map(int, ink[4:-1].split(","))) < 100
-    picture(page, "progress-print")
+    assert page.evaluate("lessons.canvas()") == [255, 255, 255]
+    picture(page, "progress-print", whole=True)
 
 
 def test_the_page_shows_what_was_done(open_lesson, lab, picture):
@@ -95,4 +104,4 @@ def test_the_page_shows_what_was_done(open_lesson, lab, picture):
     for theme in THEMES:
         page.emulate_media(color_scheme=theme)
         assert_readable(page.locator("body"))
-        picture(page, f"progress-{theme}")
+        picture(page, f"progress-{theme}", whole=True)

@@ -117,7 +117,47 @@ def test_pages_are_readable_in_light_and_dark(theme, served, reader, picture):
         assert_readable(reader.locator("body"))
         for kind, width in (("screen", 1280), ("phone", 400)):
             reader.set_viewport_size({"width": width, "height": 900})
-            picture(reader, f"site-{name.partition('.')[0].replace('/', '-')}-{kind}-{theme}")
+            picture(reader, f"site-{name.partition('.')[0].replace('/', '-')}-{kind}-{theme}", whole=True)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_small_things_can_be_seen_in_light_and_dark(theme, served, reader):
+    reader.emulate_media(color_scheme=theme)
+    reader.goto(served)
+    hint = "e => lessons.contrast(getComputedStyle(e, '::placeholder').color, e)"
+    assert reader.locator(".sidebar-search").evaluate(hint) >= 4.5
+    line = "e => lessons.contrast(getComputedStyle(e).textDecorationColor, e)"
+    assert reader.get_by_role("link", name="Begin with week 0").evaluate(line) >= 3
+    shown = reader.locator("article img:visible").evaluate_all("all => all.map(i => i.src.split('/').pop())")
+    assert shown == ["panel.png" if theme == "light" else "panel-dark.png"]
+
+
+def test_a_command_is_not_broken_on_a_phone(served, reader):
+    reader.set_viewport_size({"width": 360, "height": 800})
+    for name in LOOKED_AT[:3]:
+        reader.goto(served + name)
+        broken = reader.locator("article :is(p, li) code").evaluate_all(
+            """all => all.filter(c => c.innerText.length < 20).filter(c => new Set(
+                [...c.querySelectorAll(".pre")].map(word => Math.round(word.getBoundingClientRect().top))
+            ).size > 1).map(c => c.innerText)"""
+        )
+        assert broken == []
+
+
+@pytest.mark.parametrize("from_disk", [False, True], ids=["served", "from disk"])
+def test_a_prediction_is_not_given_away(from_disk, served, folder, reader, picture):
+    name = "week00_start/01_start.html"
+    reader.goto((folder / name).as_uri() if from_disk else served + name)
+    fold = reader.locator("details", has=reader.get_by_text("What comes out", exact=True)).first
+    printed = fold.locator(".cell_output")
+    assert not printed.is_visible()
+    fold.scroll_into_view_if_needed()
+    picture(reader, "site-prediction-folded")
+    reader.emulate_media(media="print")
+    assert printed.evaluate("e => e.checkVisibility() && e.getBoundingClientRect().height > 10")
+    reader.emulate_media(media="screen")
+    fold.locator("summary").click()
+    assert printed.is_visible()
 
 
 def test_the_theme_is_chosen_by_a_button_and_kept(served, reader):
@@ -155,20 +195,23 @@ def test_on_paper_nothing_is_cut_off(served, reader, picture):
     assert cut == 0
     for part in (".sidebar-drawer", ".toc-drawer", ".mobile-header"):
         assert not reader.locator(part).is_visible()
-    picture(reader, "site-print")
+    picture(reader, "site-print", whole=True)
 
 
 def test_solutions_are_there_only_when_asked_for_and_folded(served, reader, tmp_path, picture):
     answer = reader.locator("article .highlight", has_text=re.compile(r"\breturn 42$", re.MULTILINE))
     reader.goto(served + "week00_start/01_start.html")
-    assert answer.count() == 0 and reader.locator("details").count() == 0
+    folds = reader.locator("details", has=reader.get_by_text("Solution", exact=True))
+    assert answer.count() == 0 and folds.count() == 0 and reader.locator("details.above-input").count() == 0
 
     shutil.copytree(REPOSITORY / "solutions/week00_start", tmp_path / "solutions/week00_start")
     (tmp_path / "README.md").write_text("# A course\n")
     first = site.build(tmp_path, tmp_path / "site", solutions=True)
     reader.goto((first.parent / "week00_start/01_start.html").as_uri())
     assert answer.count() == 1 and not answer.is_visible()
+    assert folds.count() == reader.locator("details.above-input").count() > 1
+    folds.first.scroll_into_view_if_needed()
     picture(reader, "site-solution-folded")
-    reader.get_by_text("Solution").first.click()
+    folds.first.locator("summary").click()
     assert answer.is_visible()
     picture(reader, "site-solution-open")

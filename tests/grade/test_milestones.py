@@ -74,6 +74,14 @@ def test_a_picture_is_taken_and_nothing_else_of_it(course):
     assert made.picture in text and "Week 3: a picture of mine" in text and "script" not in text
 
 
+@pytest.mark.parametrize(("height", "wide"), [(162, True), (403, False)])
+def test_a_very_wide_picture_is_marked_for_a_row_of_its_own(course, height, wide):
+    size = f'width="700" height="{height}"'
+    save(course, **{"t-made": [shown(PICTURE.replace('width="9"', size))]})
+    (made,) = reached(course)
+    assert made.picture.startswith('<img class="wide"') == wide
+
+
 def test_lines_of_text_in_either_form(course):
     save(course, **{"t-made": [printed(["one\n", "<two>\n"])]})
     (made,) = reached(course)

@@ -13,7 +13,7 @@ import pytest
 from labkit.exercises.declare import Item, Mistake, Predict
 from labkit.grade import events, progress
 from labkit.grade.history import Prediction, calibration_words, duration, history
-from labkit.grade.page import page
+from labkit.grade.page import _span, page
 
 START = datetime(2026, 3, 2, 10).timestamp()
 
@@ -64,7 +64,7 @@ def test_attempts_until_the_first_pass():
     assert (b.attempts, b.first_try) == (1, True)
     assert state.overcome() == [("w00.a", "off")]
     assert progress.summary(state) == (
-        "2 of 4 exercises passed, 1 at the first try; 1 of 1 mistakes overcome; about 6 min."
+        "2 of 4 exercises passed, 1 on the first try; 1 of 1 mistakes overcome; about 6 min."
     )
 
 
@@ -229,11 +229,25 @@ def test_the_page_needs_no_script_and_no_network():
 
 
 def test_a_course_untouched_and_a_course_complete():
-    assert 'class="card"' not in page(replay()) and "about to start" in page(replay())
+    assert 'class="card"' not in page(replay()) and "Ready to build" in page(replay())
     done = page(replay(*(attempt(key, minute=n) for n, key in enumerate(COURSE))), datetime(2026, 3, 9))
-    assert "From Mar 2, 2026 to Mar 2, 2026." in done and "4 of 4" in done
+    assert "All on Mar 2, 2026." in done and "4 of 4" in done
     assert "2026-03-02: 4 attempts" in done and "2026-03-03: 0 attempts" in done
     assert '2026-03-02: 1 attempt"' in page(replay(attempt("w00.a")), datetime(2026, 3, 9))
+
+
+def test_the_year_is_named_once_if_it_is_the_same():
+    first, last, later = (
+        datetime(*day).timestamp() for day in ((2025, 12, 29), (2025, 12, 31), (2026, 1, 2))
+    )
+    assert _span(first, last) == "From Dec 29 to Dec 31, 2025."
+    assert _span(first, later) == "From Dec 29, 2025 to Jan 2, 2026."
+
+
+def test_the_legend_names_the_outlined_square_while_there_is_one():
+    done = page(replay(*(attempt(key, minute=n) for n, key in enumerate(COURSE))), datetime(2026, 3, 9))
+    assert "outlined: next" in page(busy()) and "outlined: next" not in done
+    assert "~ not yet" in done and "not anymore" in done
 
 
 def test_the_page_says_what_was_done():

@@ -12,7 +12,7 @@ import pytest
 from labkit import paths, site
 from labkit.book.course import lesson_paths, read_lesson
 from labkit.book.notebook import labkit_of
-from labkit.site.pages import lesson_page, without_files
+from labkit.site.pages import asks, lesson_page, without_files
 
 ROOT = Path(__file__).parents[2]
 
@@ -117,6 +117,14 @@ def test_a_page_shows_demonstrations_and_no_verdicts():
     lesson = read_lesson(ROOT, ROOT / "solutions/week01_tensors/01_storage_and_strides.py")
     cells = [cell for cell in lesson_page(ROOT, lesson)["cells"] if cell.get("outputs")]
     assert cells and {labkit_of(cell)["role"] for cell in cells} == {"demo"}
+
+
+def test_what_a_text_asks_to_predict_is_folded():
+    cells = lesson_page(ROOT, read_lesson(ROOT, ROOT / "solutions/week05_cnn/01_convolution.py"))["cells"]
+    folded = {cell["id"] for cell in cells if "hide-output" in cell["metadata"].get("tags", [])}
+    assert folded == {"w05a-surprise-code", "w05a-col2im-demo"}
+    assert asks("Long.\n\nGuess what the cell prints, then run it.")
+    assert not asks("Guess it.\n\nIts best guess is a prediction.")
 
 
 def test_links_to_files_of_the_course_become_words():

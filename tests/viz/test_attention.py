@@ -24,7 +24,7 @@ def back(t, n, weight=0.75):
 def test_states_every_weight_and_the_strongest():
     figure = viz.attention([[1.0, 0.0, 0.0], [0.25, 0.75, 0.0], [0.002, 0.9, 0.098]], WORDS)
     lines = figure.text.splitlines()
-    assert 'Row 0, "a", looks most at column 0, "a": 100 %' in lines and figure.alt.endswith("100 %.")
+    assert 'Row 0, "a", looks most at column 0, "a": 100%' in lines and figure.alt.endswith("100%.")
     assert [line.split() for line in lines[-3:]] == [
         ["a", "100", "0", "0"],
         ["cat", "25", "75", "0"],
@@ -42,13 +42,13 @@ def test_darker_is_more_and_only_zero_has_a_dot():
 def test_a_chosen_query_is_framed_and_listed():
     figure = viz.attention(causal(3), WORDS, query=1)
     assert "row 1 is framed" in figure.text and 'Row 1, "cat", looks most at column 0' in figure.text
-    assert "cat looks at" in figure.svg and figure.svg.count(">50 %<") == 2  # the bars
+    assert "cat looks at" in figure.svg and figure.svg.count(">50%<") == 2  # the bars
 
 
 def test_queries_and_keys_may_be_different_words():
     lines = viz.attention([[0.5, 0.25, 0.25]], ["le"], WORDS).text.splitlines()
     assert lines[-2].split() == WORDS and lines[-1].split() == ["le", "50", "25", "25"]
-    assert "Row 0 looks most at column 2: 90 %" in viz.attention([[0.1, 0.0, 0.9]]).text
+    assert "Row 0 looks most at column 2: 90%" in viz.attention([[0.1, 0.0, 0.9]]).text
     assert viz.attention([[0.5, 0.5, 0.0]]).text.splitlines()[-2].split() == ["0", "1", "2"]
 
 
@@ -60,7 +60,7 @@ def test_blank_and_foreign_tokens_can_be_read():
 def test_several_maps_say_how_far_each_head_looks():
     w = torch.stack([back(9, 0), back(9, 1), back(9, 4), back(9, 4).T.contiguous()])
     text = viz.attention(w).text
-    assert "head 0: looks most at itself (75 % on average)" in text
+    assert "head 0: looks most at itself (75% on average)" in text
     assert "head 1: looks most 1 back" in text and "head 2: looks most 4 back" in text
     assert "head 3: looks most 4 ahead" in text
     layers = viz.attention(torch.stack([w, w.flip(0)])).text

@@ -36,7 +36,7 @@ def test_agrees_with_torch(size, kernel, stride, padding, dilation):
 
 def test_names_the_products_and_marks_the_window():
     text = viz.convolution([[1, 2, 3], [4, 5, 6]], [[1, 0], [0, -1]], (0, 1)).text
-    assert "2*1 + 6*-1 = -4" in text
+    assert "2*1 + 6*(-1) = -4\nProducts with a 0 of the kernel are left out." in text
     assert "1 [2][3]" in text and "4 [5][6]" in text and "-4 [-4]" in text
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import labkit
 from labkit import viz
-from labkit.viz.svg import spread
+from labkit.viz.charts import draw_lines, new_chart
+from labkit.viz.svg import TIMES, spread
 
 
 def test_strides_reads_what_torch_reads():
@@ -39,6 +40,33 @@ def test_strides_of_a_labkit_tensor():
 def test_strides_counts_repeated_reads():
     assert "@0=7x4" in viz.strides(torch.tensor([7]).expand(4)).text
     assert "@2x3" in viz.strides((3, 3), (1, 1)).text
+
+
+def test_strides_explains_the_signs_it_uses_and_no_others():
+    plain = viz.strides(torch.arange(6).reshape(2, 3)).svg
+    assert ">@n: place n of the storage.<" in plain and "(stays)" not in plain
+    repeated = viz.strides((3, 2), (0, 1), 0, 4).svg
+    assert f">{TIMES}3<" in repeated and "axis 0: +0 (stays)" in repeated
+    for words in ("Dashed: not read.", "White: read by more than one row.", f"{TIMES}n: read n times."):
+        assert words in repeated and words not in plain
+    assert "✕: outside the storage." in viz.strides((3, 4), (5, 1), 0, 12, check=False).svg
+
+
+@pytest.mark.parametrize(
+    ("values", "some"),
+    [
+        ([6.0, 5.0, 4.2], {"5", "6"}),
+        ([20.0, 0.5], {"1", "10"}),
+        ([1e-9, 1.0], {"$\\mathdefault{10^{-8}}$"}),
+    ],
+)
+def test_log_axes_have_plain_numbers_where_they_are_easy_to_read(values, some):
+    with new_chart() as chart:
+        draw_lines(chart.ax, {"": np.arange(len(values))}, {"": np.array(values)}, "y")
+        chart.page.draw_without_rendering()
+        ticks = chart.ax.get_yticklabels() + chart.ax.get_yticklabels(minor=True)
+        shown = {tick.get_text() for tick in ticks}
+        assert some <= shown and not any("times" in words for words in shown)
 
 
 @pytest.mark.parametrize(

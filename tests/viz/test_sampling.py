@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labkit import viz
-from labkit.viz.sampling import chosen
+from labkit.viz.sampling import FILL, chosen
+from labkit.viz.svg import CARD, INK
 
 
 def by_torch(scores, temperature, k, p):
@@ -41,6 +42,18 @@ def test_words_name_the_tokens_and_both_distributions():
     assert "temperature 1, top-k 2: 2 of 3 tokens can be drawn" in text
     lines = [line.split() for line in text.splitlines()[2:]]
     assert lines == [["y", "0.6", "0.667"], ["'", "'", "0.3", "0.333"], ["x", "0.1", "0"]]
+
+
+def luminance(color):
+    r, g, b = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (r, g, b))
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def test_the_outline_is_seen_on_the_bars_and_the_bars_on_the_card():
+    assert f"fill: {FILL}" in viz.sampling().svg and f"stroke: {INK}" in viz.sampling().svg
+    for dark, light in ((INK, FILL), (FILL, CARD)):
+        assert (luminance(light) + 0.05) / (luminance(dark) + 0.05) >= 3
 
 
 def test_what_does_not_fit_is_summed_up():
