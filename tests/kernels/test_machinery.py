@@ -103,12 +103,15 @@ def test_serial_and_parallel_give_the_same():
     g, x, w = normal(300, 200), normal(300, 200)[::-1].copy(), normal(200)
     mean, rstd = norm.layer_norm(x, w, w, 1e-5)[1:]
     images, out, how = normal(5, 3, 9, 9), normal(5, 7, 9, 9), ((1, 1), (1, 1), (1, 1), 1)
+    sequence = normal(4, 37, 3), normal(37, 5), normal(37, 5), normal(20, 3), normal(20, 5)
     results = []
     for choice in ("serial", "parallel"):
         with jit.always(choice):
             grads = norm.layer_norm_grad(g, x, w, mean, rstd)
+            weights = conv.conv2d_grad_weight(out, images, (7, 3, 3, 3), *how)
             products = linear.linear(x[:50], g[:40], None)
-            results.append((*grads, conv.conv2d_grad_weight(out, images, (7, 3, 3, 3), *how), products))
+            states = recurrent.lstm(*sequence, None, None)
+            results.append((*grads, weights, products, *states))
     for serial, parallel in zip(*results, strict=True):
         np.testing.assert_array_equal(serial, parallel)
 

@@ -19,7 +19,7 @@ from labkit.kernels.numba.scalar import ONE
 from labkit.kernels.numpy.recurrent import _flat_grads, _inputs, _previous
 
 _ROWS = 16  # of the batch that go through the sequence together
-_rows_by_rows = rows_by_rows.serial
+_rows_by_rows = rows_by_rows.serial  # a part of the batch has one thread
 
 
 @kernel(grain=None)
