@@ -298,14 +298,19 @@ gelu = Implement(
 )
 
 
+def _unfit(given, wanted):
+    """In words, the first names that are missing and those that nobody asked for."""
+    missing, unknown = sorted({*wanted} - {*given}), sorted({*given} - {*wanted})
+    words = [f"missing: {', '.join(missing[:3])}"] * bool(missing)
+    return words + [f"not asked for: {', '.join(unknown[:3])}"] * bool(unknown)
+
+
 def _load(model, state):
     """Put weights in by name, and say in words which names do not fit."""
     shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     fits = {name: value for name, value in state.items() if shapes.get(name) == tuple(value.shape)}
     model.load_state_dict(fits, strict=False)
-    missing, unknown = sorted({*state} - {*shapes}), sorted({*shapes} - {*state})
-    words = [f"missing: {', '.join(missing[:3])}"] * bool(missing)
-    words += [f"not asked for: {', '.join(unknown[:3])}"] * bool(unknown)
+    words = _unfit(shapes, state)
     words += [
         f"{name} is {shapes[name]}, not {tuple(value.shape)}"
         for name, value in state.items()
@@ -1966,11 +1971,8 @@ masks = Predict(
 
 def _by_name(given, wanted):
     """In words which names do not fit, then the values by name."""
-    missing, unknown = sorted({*wanted} - {*given}), sorted({*given} - {*wanted})
-    words = [f"missing: {', '.join(missing[:3])}"] * bool(missing)
-    words += [f"not asked for: {', '.join(unknown[:3])}"] * bool(unknown)
     return {
-        "0 names": "; ".join(words) or "all names fit",
+        "0 names": "; ".join(_unfit(given, wanted)) or "all names fit",
         "1 weights": {name: given.get(name, value) for name, value in wanted.items()},
     }
 
