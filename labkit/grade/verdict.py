@@ -123,11 +123,9 @@ def hint_line(exercise: Exercise) -> str:
 
 def _beside_the_panel(line: str) -> str:
     """A line of the box: in JupyterLab a hint is one click away, without a terminal."""
-    return (
-        line.replace("Hint: ", "Hint: the Hint button at the side, or ", 1)
-        if line.startswith(_HINT)
-        else line
-    )
+    if not line.startswith(_HINT):
+        return line
+    return line.replace("Hint: ", "Hint: the Hint button at the side, or ", 1)
 
 
 def is_blank(value: Any) -> bool:

@@ -23,9 +23,8 @@ LINK = re.compile(r"(?<!!)\[(?P<words>[^\]\[]*)\]\((?P<target>[^)\s]+)\)")
 WEEK_ROW = re.compile(r"^\| (?P<week>\d+) \| (?P<what>[^|]+?) \|", re.MULTILINE)
 EXPLORER = re.compile(r"^viz\.\w+_explorer\(", re.MULTILINE)
 PICTURE = re.compile(r"!\[(?P<alt>[^\]]*)\]\((?P<path>[^):]+)\)")
-ASKS = re.compile(
-    r"\b(Guess|Predict|Decide|guesses|[Bb]efore you run)\b"
-)  # in the last paragraph before a cell
+# How the last paragraph before a cell asks for a prediction.
+ASKS = re.compile(r"\b(Guess|Predict|Decide|guesses|[Bb]efore you run)\b")
 STILL = "*A still picture. It comes with controls where the cell is run: `make lab`, then `{}`.*"
 
 
@@ -41,25 +40,25 @@ def write_pages(root: Path, folder: Path, solutions: bool = False) -> None:
         target.write_text(dumps(lesson_page(root, lesson, solutions)), encoding="utf-8")
     front = (root / "README.md").read_text(encoding="utf-8")
     for match in PICTURE.finditer(front):
-        for path in (Path(match["path"]), in_dark(match["path"])):
-            if path == Path(match["path"]) or (root / path).exists():
-                (folder / path).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(root / path, folder / path)
+        for path in filter(None, (match["path"], in_dark(root, match["path"]))):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(root / path, folder / path)
     front = PICTURE.sub(lambda match: _in_both_themes(root, match), without_files(front))
     (folder / "index.md").write_text(front_page(front, weeks), encoding="utf-8")
 
 
-def in_dark(path: str) -> Path:
-    """Where the same picture is for the dark theme, if there is one."""
-    return Path(path).with_stem(f"{Path(path).stem}-dark")
+def in_dark(root: Path, path: str) -> str | None:
+    """The same picture for the dark theme, if there is one beside it."""
+    twin = Path(path).with_stem(f"{Path(path).stem}-dark")
+    return twin.as_posix() if (root / twin).exists() else None
 
 
 def _in_both_themes(root: Path, picture: re.Match[str]) -> str:
     """A picture and its dark twin, of which the theme shows one; as it is if it has no twin."""
-    dark = in_dark(picture["path"])
-    if not (root / dark).exists():
+    dark = in_dark(root, picture["path"])
+    if dark is None:
         return picture[0]
-    both = ((picture["path"], "only-light"), (dark.as_posix(), "only-dark"))
+    both = ((picture["path"], "only-light"), (dark, "only-dark"))
     return "\n\n".join(
         f"```{{image}} {path}\n:alt: {picture['alt']}\n:class: {shown}\n```" for path, shown in both
     )

@@ -168,12 +168,8 @@ def convolution_explorer(image: Any = None, kernel: str = "edges") -> Explorer:
         count = max(rows, 0) * max(columns, 0)
         at = divmod(step % count, columns) if count else (0, 0)
         figure = convolution(picture, KERNELS[kernel], at, stride=stride, padding=padding, dilation=dilation)
-        return (
-            figure,
-            f"the output has {count} elements; the position starts again at the first"
-            if step >= count
-            else "",
-        )
+        again = f"the output has {count} elements; the position starts again at the first"
+        return figure, again if step >= count else ""
 
     wide = {"style": {"description_width": "6em"}, "layout": widgets.Layout(width="28em")}
     fields = {
