@@ -4,6 +4,7 @@ import re
 
 from labkit import exercises, paths
 from labkit.book.build import stale
+from labkit.book.course import read_course
 from labkit.grade import answers
 
 
@@ -20,6 +21,16 @@ def test_every_exercise_stands_in_a_lesson_and_its_needs_come_first():
             assert order.index(need) < order.index(exercise.id), (
                 f"{exercise.id} needs {need}, which comes later"
             )
+
+
+def test_headings_say_what_the_panel_says():
+    """The number, title and minutes above each exercise are those of its declaration."""
+    for lesson in read_course(paths.root()):
+        prose = "\n".join(cell.source for cell in lesson.cells if cell.kind == "markdown")
+        asked = [cell.ex for cell in lesson.cells if cell.role == "exercise"]
+        declared = [exercises.get(name) for name in dict.fromkeys(asked)]
+        expected = [f"{n} · {ex.title} ({ex.minutes} minutes)" for n, ex in enumerate(declared, 1)]
+        assert re.findall(r"^## Exercise (.*)$", prose, re.MULTILINE) == expected, lesson.path
 
 
 def test_lessons_keep_the_voice():

@@ -1,7 +1,8 @@
 """Write the notebooks of the course: learner copies in `weeks/`, executed solutions beside their source.
 
-A solution is run again only when its code or the declarations of its week changed: `metadata.labkit.executed`
-remembers a digest of what gave the stored outputs. Rebuilding without a change writes nothing.
+A solution is run again only when its code, the declarations of its week or the figures it draws with changed:
+`metadata.labkit.executed` remembers a digest of what gave the stored outputs. Rebuilding without a change writes
+nothing.
 """
 
 import argparse
@@ -12,7 +13,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from labkit import __version__, exercises, paths
+from labkit import __version__, exercises, paths, viz
 from labkit.book.course import lesson_paths, read_course, read_lesson
 from labkit.book.learner import Problem, read_learner
 from labkit.book.merge import is_untouched
@@ -195,11 +196,29 @@ def _storable(output: Any, cell: str, path: Path) -> dict[str, Any] | None:
 
 
 def _code_digest(nb: Notebook) -> str:
-    """A digest of what decides the outputs: the code, and what the checks of that week say."""
+    """A digest of what decides the outputs: the code, what the checks of that week say, what draws its pictures."""
     code = [f"{cell['id']}\n{cell['source']}" for cell in nb["cells"] if cell["cell_type"] == "code"]
     week = labkit_of(nb)["lesson"][:6]  # week01_…
     declared = sorted(Path(exercises.__file__).parent.glob(f"{week}*.py"))
-    return digest("\n".join([*code, "\n".join(path.read_text(encoding="utf-8") for path in declared)]))
+    files = [*declared, *_drawing_modules("\n".join(code))]
+    return digest("\n".join([*code, *(path.read_text(encoding="utf-8") for path in files)]))
+
+
+def _drawing_modules(code: str) -> list[Path]:
+    """The files of labkit.viz that `code` draws with, and the files of labkit.viz that those import."""
+    used = {name for name in re.findall(r"\bviz\.(\w+)", code) if hasattr(viz, name)}
+    found, waiting = set[str](), [getattr(viz, name).__module__.rpartition(".")[2] for name in used]
+    while waiting:
+        module = waiting.pop()
+        if module not in found:
+            found.add(module)
+            source = _drawing_file(module).read_text(encoding="utf-8")
+            waiting += re.findall(r"^\s*from labkit\.viz\.(\w+) import", source, re.MULTILINE)
+    return [_drawing_file(module) for module in sorted(found)]
+
+
+def _drawing_file(module: str) -> Path:
+    return Path(viz.__file__).parent / f"{module}.py"
 
 
 def _with_stored_outputs(nb: Notebook, path: Path) -> tuple[Notebook, bool]:

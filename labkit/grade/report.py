@@ -63,7 +63,7 @@ def one_line(verdict: Verdict) -> str:
 
 def summary(results: list[Result]) -> str:
     count = Counter(word(verdict) for result in results for verdict in result.verdicts.values())
-    parts = ", ".join(f"{count[name]} {name}" for name in ("pass", "not yet", "not started"))
+    parts = f"{count['pass']} passed, {count['not yet']} not yet, {count['not started']} not started"
     return f"{count.total()} exercise{'s' if count.total() != 1 else ''}: {parts}."
 
 

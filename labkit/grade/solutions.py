@@ -97,7 +97,7 @@ def table(outcomes: list[Outcome], root: Path) -> str:
             lines += ["", f"{names[outcome.path]}, cell {cell}:", *_readable(text)]
     failed = sum(bool(outcome.failures) for outcome in outcomes)
     return "\n".join(
-        [*lines, "", f"{len(outcomes)} notebooks: {len(outcomes) - failed} pass, {failed} fail."]
+        [*lines, "", f"{len(outcomes)} notebooks: {len(outcomes) - failed} passed, {failed} failed."]
     )
 
 

@@ -48,7 +48,7 @@ check("w00.answer", answer)
 
 
 # %% [markdown] id=w00-rows-md
-# ## Exercise 2 · Read a failure (5 minutes)
+# ## Exercise 2 · Read a shape failure (5 minutes)
 #
 # `x` holds one row per student and one column per test. You want each student's mean, in a shape that lines up with `x`
 # again, so that `x - row_means(x)` is meaningful: for `x` of shape (2, 3) the result has shape (2, 1).

@@ -244,7 +244,7 @@ viz.strides((3, 3), stride=(1, 1), offset=0)
 
 
 # %% [markdown] id=w01a-diagonal-md
-# ## Exercise 9 · The diagonal (6 minutes)
+# ## Exercise 9 · The diagonal of a matrix (6 minutes)
 #
 # The diagonal of a matrix is a row that goes down and right at once. It too is a view. Return it for any matrix: wide, tall,
 # transposed.

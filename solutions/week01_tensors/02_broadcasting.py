@@ -338,7 +338,7 @@ check("w01.einsum", einsum)
 
 
 # %% [markdown] id=w01b-mask-md
-# ## Exercise 14 · Three broadcasts in every model (6 minutes)
+# ## Exercise 14 · Three broadcasts: an attention mask (6 minutes)
 #
 # A *bias* is a row added to every row of a batch: (N, F) + (F,). A *normalization* subtracts a column of means: (N, F) − (N, 1). A
 # *mask* says which positions may be looked at. The last one needs two new axes:

@@ -338,7 +338,7 @@ viz.curves(
 # reads the months one by one and keeps 16 numbers in mind; you build it in week 6. Training takes longer here, so this is
 # the loop that gets interrupted.
 #
-# ## Exercise 6 · Stop, and go on as if nothing had happened (15 minutes)
+# ## Exercise 6 · Loop 4: stop, and go on as if nothing had happened (15 minutes)
 #
 # A *checkpoint* is a file with everything that a run needs to go on. The test is strict: 2 epochs, stop, a new process, 2
 # more epochs must give the same weights as 4 epochs in one piece, *bit for bit*. So ask of every object: does it change

@@ -154,7 +154,7 @@ class LayerNorm(nn.Module):
 
 
 # %% [markdown] id=w07b-block-md
-# ## Exercise 4 · The block (15 minutes)
+# ## Exercise 4 · The block, norm first or last (15 minutes)
 #
 # Attention moves information between positions; two linear layers with a GELU between them then work on each position by itself. Each is a *branch*: it reads the stream and its result is
 # added to it.

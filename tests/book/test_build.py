@@ -2,9 +2,11 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
+from labkit import viz
 from labkit.book import build as build_module
 from labkit.book.build import BuildError, build, release_notebooks, stale
 from labkit.book.importer import import_back
@@ -106,6 +108,17 @@ def test_stale_names_what_differs(course):
     assert stale(course, week=1, known=KNOWN) == []
     build(course, execute=False, known=KNOWN, say=quiet)
     assert stale(course, known=KNOWN) == [course / "solutions/week02_models/01_linear.ipynb"]  # not run yet
+
+
+def test_a_changed_figure_is_drawn_again(course, tmp_path, monkeypatch):
+    figures = shutil.copytree(Path(viz.__file__).parent, tmp_path / "viz")
+    monkeypatch.setattr(viz, "__file__", str(figures / "__init__.py"))
+    edit(course / SECOND, "print(line(", "from labkit import viz\nviz.strides((2, 3))\nprint(line(")
+    build(course, known=KNOWN, say=quiet)
+    edit(figures / "plots.py", "import math", "import math  # curves, which the lesson does not draw")
+    assert stale(course, known=KNOWN) == []
+    edit(figures / "svg.py", "from html import", "# what strides stands on\nfrom html import")
+    assert stale(course, known=KNOWN) == [course / "solutions/week02_models/01_linear.ipynb"]
 
 
 def test_edited_outputs_are_not_stale_but_edited_cells_are(course):

@@ -91,7 +91,7 @@ def test_check_grades_what_is_on_the_screen_and_writes_nothing(lesson, panel, la
     assert failed.locator(".labkit-exercise-said p").first.inner_text().startswith("For case 2 by 3, ")
     assert failed.get_by_text("make hint").count() == 0, "there is a button for it"
     assert panel.row("w00.shapes", "open").count() == panel.row("w00.average", "open").count() == 1
-    assert panel.status.inner_text().startswith("4 exercises: 1 pass, 1 not yet, 2 not started.")
+    assert panel.status.inner_text().startswith("4 exercises: 1 passed, 1 not yet, 2 not started.")
     panel.node.get_by_text("1 of 175 exercises passed").wait_for()
     assert panel.node.locator(".labkit-meter").evaluate("bar => lessons.meter(bar)[0]") >= 4, (
         "a start is seen"
@@ -312,7 +312,7 @@ def test_what_screen_readers_hear_and_where_the_focus_is(lesson, panel, picture)
     assert status.evaluate("node => node.checkVisibility()"), "what was hidden is not read aloud"
     answer_two(lesson)
     panel.check()
-    assert status.inner_text().startswith("4 exercises: 1 pass")
+    assert status.inner_text().startswith("4 exercises: 1 passed")
     for name in ("Return a constant, w00.answer, passed", "Read a shape failure, w00.row_means, not yet"):
         panel.node.locator(".labkit-exercises").get_by_role("button", name=name, exact=True).wait_for()
     assert panel.node.evaluate(

@@ -123,12 +123,12 @@ def test_what_the_browser_holds_is_graded_not_the_file(live, released, solved):
     assert said["verdicts"]["w00.answer"]["state"] == "tried"
     assert "41 is one short" in said["verdicts"]["w00.answer"]["short"]
     assert {v["state"] for ex, v in said["verdicts"].items() if ex != "w00.answer"} == {"passed"}
-    assert said["end"]["passed"] == 3 and "4 exercises: 3 pass, 1 not yet" in said["end"]["summary"]
+    assert said["end"]["passed"] == 3 and "4 exercises: 3 passed, 1 not yet" in said["end"]["summary"]
     new = live.events()[before:]
     assert [(event["ex"], event["lane"]) for event in new] == [(ex, "panel") for ex in said["verdicts"]]
     live.check(put(solved, "w00.answer", WRONG))
     assert len(live.events()) == before + 4, "the same answers are no new attempts"
-    assert live.check(released)["end"]["summary"] == "4 exercises: 0 pass, 0 not yet, 4 not started."
+    assert live.check(released)["end"]["summary"] == "4 exercises: 0 passed, 0 not yet, 4 not started."
     assert len(live.events()) == before + 4, "nothing written is no attempt"
 
 

@@ -49,7 +49,7 @@ def test_a_fresh_course_is_not_started(small_course, page, released, events):
     notebook.write(page, released)
     done = labkit("check", cwd=small_course)
     assert done.returncode == 0, done.stderr
-    assert "5 exercises: 0 pass, 0 not yet, 5 not started." in done.stdout
+    assert "5 exercises: 0 passed, 0 not yet, 5 not started." in done.stdout
     assert "Next: open weeks/week90_lanes/01_lanes.ipynb" in done.stdout
     assert kept(events) == []
     assert labkit("check", "--strict", cwd=small_course).returncode == 1
@@ -68,7 +68,7 @@ def test_a_mixed_notebook(small_course, page, released, solved, events, tmp_path
     done = labkit("check", "--week", "90", "--root", str(small_course), cwd=tmp_path)
     twin.unlink()
     assert done.returncode == 1, done.stderr
-    assert "5 exercises: 1 pass, 1 not yet, 3 not started." in done.stdout
+    assert "5 exercises: 1 passed, 1 not yet, 3 not started." in done.stdout
     assert "These are squares." in done.stdout.partition("Next:")[0]
     assert "Next: open weeks/week90_lanes/01_lanes.ipynb\nNOT YET  w90.double (values)" in done.stdout
     assert "01_lanes-Copy1.ipynb is not a notebook of the course" in done.stdout
@@ -96,7 +96,7 @@ def test_one_exercise(small_course, page, solved):
     notebook.write(page, answer(nb, "import os\nos._exit(1)", "counter"))
     done = labkit("check", "--ex", "w90.total", cwd=small_course)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 exercise: 1 pass, 0 not yet, 0 not started." in done.stdout
+    assert "1 exercise: 1 passed, 0 not yet, 0 not started." in done.stdout
     done = labkit("check", "--ex", "w90.totl", cwd=small_course)
     assert done.returncode == 2
     assert "Did you mean w90.total?" in done.stderr
@@ -145,7 +145,7 @@ def test_watch_tells_of_a_save(small_course, page, solved, events):
         rest = "".join(output)
         stop.cancel()
     assert "Watching" in started
-    assert "5 exercises: 4 pass, 1 not yet, 0 not started." in died
+    assert "5 exercises: 4 passed, 1 not yet, 0 not started." in died
     assert "NOT YET  w90.double (error): the answer ended the whole process." in died
     assert "Likely cause: These are squares." in wrong
     assert (process.returncode, rest.strip()) == (0, "")
@@ -210,4 +210,4 @@ def test_solutions_are_compared_with_what_is_stored(tmp_path):
     assert "pass  right.ipynb     1 cells run, 1 compared" in text
     assert "FAIL  wrong.ipynb     cell only-cell" in text
     assert "FAIL  missing.ipynb   cell -" in text
-    assert "5 notebooks: 3 pass, 2 fail." in text
+    assert "5 notebooks: 3 passed, 2 failed." in text

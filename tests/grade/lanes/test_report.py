@@ -25,7 +25,7 @@ def test_table():
         "  not yet      w90.b          values: an axis.",
         "  not started  w90.long_name  nothing here yet.",
         "",
-        "3 exercises: 1 pass, 1 not yet, 1 not started.",
+        "3 exercises: 1 passed, 1 not yet, 1 not started.",
     ]
 
 
