@@ -5,6 +5,14 @@ import pytest
 from .lesson import STUB, THEMES, assert_readable
 
 START = "weeks/week00_start/01_start.ipynb"
+EVERY_COLOR = '''@torch.no_grad()
+class Scale(nn.Module):
+    """(n, 3) -> (n,)"""
+
+    def forward(self, x: torch.Tensor, by=None) -> list[float]:
+        assert x.shape[1] == 3, f"{len(x)} rows"  # one sum a row
+        return {"sum": [True, 0.5 * x.sum(dim=1)]}
+'''
 
 
 @pytest.fixture
@@ -81,3 +89,13 @@ def test_boxes_read_in_both_themes(lesson, picture):
         for id in ("w00-answer", "w00-rows-check"):  # downwards: the passed check above, the failed one below
             lesson.box(id)
         picture(lesson.page, f"lesson-checks-{theme}")
+
+
+def test_code_reads_in_both_themes(lesson, picture):
+    lesson.write("w00-rows", EVERY_COLOR)
+    for theme in THEMES:
+        lesson.choose_theme(theme)
+        box = lesson.box("w00-rows")
+        assert box.locator(".cm-content span").count() > 30
+        assert_readable(box.locator(".cm-content"))
+        picture(box, f"lesson-code-{theme}")
