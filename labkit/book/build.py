@@ -1,8 +1,7 @@
 """Write the notebooks of the course: learner copies in `weeks/`, executed solutions beside their source.
 
-A solution is run again only when its code, the declarations of its week or the figures it draws with changed:
-`metadata.labkit.executed` remembers a digest of what gave the stored outputs. Rebuilding without a change writes
-nothing.
+A solution is run again only when its code, the declarations of its week or what draws its figures changed:
+`metadata.labkit.executed` remembers a digest of all that. Rebuilding without a change writes nothing.
 """
 
 import argparse
@@ -196,7 +195,7 @@ def _storable(output: Any, cell: str, path: Path) -> dict[str, Any] | None:
 
 
 def _code_digest(nb: Notebook) -> str:
-    """A digest of what decides the outputs: the code, what the checks of that week say, what draws its pictures."""
+    """A digest of what decides the outputs: the code, the checks of that week, what draws its figures."""
     code = [f"{cell['id']}\n{cell['source']}" for cell in nb["cells"] if cell["cell_type"] == "code"]
     week = labkit_of(nb)["lesson"][:6]  # week01_…
     declared = sorted(Path(exercises.__file__).parent.glob(f"{week}*.py"))

@@ -209,7 +209,7 @@ index = Implement(
         ),
         Mistake(
             "reversed order",
-            "The right numbers in reversed order: you collected them from the right and did not turn them round.",
+            "The right numbers in reversed order: you collected them from the right and did not reverse them.",
             lambda position, shape: _index(position, shape)[::-1],
         ),
         Mistake("floats", "`/` makes fractions; whole steps come from `//`.", _index_with_floats),
@@ -343,7 +343,7 @@ permute = Implement(
         ),
         Mistake(
             "inverse order",
-            "The order is applied backwards: order[k] says which old axis becomes the new axis k.",
+            "The order is applied backward: order[k] says which old axis becomes the new axis k.",
             _permute_inverse,
         ),
         Mistake(
@@ -467,7 +467,7 @@ slice_axis = Implement(
         Case("every second", lambda draw: {"size": 9, "stride": 3, "offset": 4, "s": slice(1, 8, 2)}),
         Case("reversed", lambda draw: {"size": 6, "stride": 2, "offset": 5, "s": slice(None, None, -1)}),
         Case("from the end", lambda draw: {"size": 7, "stride": 4, "offset": 1, "s": slice(-3, None)}),
-        Case("backwards by two", lambda draw: {"size": 8, "stride": 3, "offset": 2, "s": slice(6, 1, -2)}),
+        Case("backward by two", lambda draw: {"size": 8, "stride": 3, "offset": 2, "s": slice(6, 1, -2)}),
         Case("one element", lambda draw: {"size": 8, "stride": 2, "offset": 1, "s": slice(3, 4, 2)}),
         Case(
             "past the end",
@@ -1171,7 +1171,7 @@ triu = _puzzle(
         "row <= column. Rows and columns may differ in number: two aranges.",
         "torch.where(torch.arange(x.shape[0])[:, None] <= torch.arange(x.shape[1]), x, 0)",
     ),
-    "Turned round, this is the causal mask of week 7.",
+    "Turned around, this is the causal mask of week 7.",
     grads=("x",),
 )
 

@@ -428,19 +428,19 @@ value = Implement(
         ),
         Mistake(
             "reflected in the wrong order",
-            "`__rsub__(self, other)` is called for `other - self`: here the two are the other way round.",
+            "`__rsub__(self, other)` is called for `other - self`: here the two are the other way around.",
             _wrong_value(
                 __rsub__=lambda self, other: self - other, __rtruediv__=lambda self, other: self / other
             ),
         ),
         Mistake(
             "rsub turned",
-            "`__rsub__(self, other)` is called for `other - self`: here the two are the other way round.",
+            "`__rsub__(self, other)` is called for `other - self`: here the two are the other way around.",
             _wrong_value(__rsub__=lambda self, other: self - other),
         ),
         Mistake(
             "rtruediv turned",
-            "`__rtruediv__(self, other)` is called for `other / self`: here the two are the other way round.",
+            "`__rtruediv__(self, other)` is called for `other / self`: here the two are the other way around.",
             _wrong_value(__rtruediv__=lambda self, other: self / other),
         ),
         Mistake(
@@ -475,7 +475,7 @@ value = Implement(
     ],
     hints=(
         "Five operators are one call of `apply` each. `-x` is x * -1, and a - b is a + (-b).",
-        "For the reflected ones: a sum and a product may be turned round, a difference and a quotient may not.",
+        "For the reflected ones: a sum and a product may be swapped, a difference and a quotient may not.",
         "def __rsub__(self, other): return Value(other) - self. The same with / for __rtruediv__; __radd__ = __add__.",
     ),
     passed="torch's tensors have the same four reflected methods, for the same reason.",
@@ -704,7 +704,7 @@ topological = Implement(
         ),
         Mistake(
             "children first",
-            "The order is turned round: the result comes first. Append a node only when its parents are in.",
+            "The order is reversed: the result comes first. Append a node only when its parents are in.",
             lambda root: _order(root)[::-1],
         ),
         Mistake(
@@ -991,7 +991,7 @@ products = Predict(
         ),
         Mistake(
             "backward is always cheaper",
-            "g: with few inputs and many outputs it is the other way round: 5 products J @ v, or 10,000 of the other.",
+            "g: with few inputs and many outputs it is the other way around: 5 products J @ v, or 10,000 of the other.",
             {"g": "g @ J"},
         ),
         Mistake(
@@ -1391,7 +1391,7 @@ matmul = Implement(
         ),
         Mistake(
             "all axes turned",
-            "`.T` turns round all axes, the batch included; np.swapaxes(x, -1, -2) turns only the last two.",
+            "`.T` reverses all axes, the batch included; np.swapaxes(x, -1, -2) turns only the last two.",
             lambda a, b: _matmul(a, b, turn=lambda x: x.T),
         ),
         Mistake(

@@ -483,7 +483,7 @@ loss_at_start = Predict(
     ],
     hints=(
         "Write down the probability of the label first; the loss is minus its natural logarithm.",
-        "Equal logits: probability 1/C. Very unequal logits: the loss is the difference to the largest.",
+        "Equal logits: probability 1/C. Very unequal logits: the loss is the difference from the largest.",
         "g: after softmax the label's logit is 1 and the nine others are 0. The loss is ln(e + 9) - 1.",
     ),
     passed="If the first loss you print is not near ln C, stop and look: the labels, the last layer or the loss is wrong.",
@@ -1649,7 +1649,7 @@ clip = Implement(
             _clip_values,
         ),
         Mistake(
-            "norm afterwards",
+            "norm afterward",
             "The gradients are right. Return the norm they had *before*: it is the number people plot.",
             _clip_then_norm,
         ),

@@ -1098,7 +1098,7 @@ test_augment = WriteTest(
 
 
 def _reproducible(build):
-    """A model whose first weights follow from nothing but `build`; the global generator starts at 0 afterwards."""
+    """A model whose first weights follow from nothing but `build`; the global generator starts at 0 afterward."""
     torch.manual_seed(1)
     model = build().double()
     torch.manual_seed(0)
@@ -1383,8 +1383,8 @@ def _predictions(predict, x, y, batch_size, training):
         "outputs": found[0],
         "targets": found[1],
         "a graph was recorded": any(recorded),
-        "gradients on afterwards": torch.is_grad_enabled(),
-        "training mode afterwards": model.training,
+        "gradients on afterward": torch.is_grad_enabled(),
+        "training mode afterward": model.training,
     }
 
 
@@ -1441,7 +1441,7 @@ predict = Implement(
         ),
         Mistake(
             "gradients off for good",
-            "`set_grad_enabled(False)` holds for the rest of the program; no model could be trained afterwards. `with torch.no_grad():` ends.",
+            "`set_grad_enabled(False)` holds for the rest of the program; no model could be trained afterward. `with torch.no_grad():` ends.",
             _predict_with(for_good=True),
         ),
         Mistake(
@@ -2184,7 +2184,7 @@ def _scripted(fit_with_patience, scores, patience, most):
         return [-1.0, *scores, *[0.0] * 99][int(model.weight.item())]
 
     seen = fit_with_patience(model, train_once, validate, patience, most)
-    return {"scores": seen, "weight afterwards": int(model.weight.item())}
+    return {"scores": seen, "weight afterward": int(model.weight.item())}
 
 
 patience = Implement(
@@ -2459,8 +2459,8 @@ transforms = Implement(
             lambda training, mean, std: _pipeline(training, mean, std, flips=False),
         ),
         Mistake(
-            "the other way round",
-            "Pictures are mirrored in evaluation and not in training: the condition is turned round.",
+            "the other way around",
+            "Pictures are mirrored in evaluation and not in training: the condition is reversed.",
             lambda training, mean, std: _pipeline(training, mean, std, flips=not training),
         ),
         Mistake(
@@ -2937,8 +2937,8 @@ leak = Fix(
             _copies_swapped,
         ),
         Mistake(
-            "copies removed afterwards",
-            "Rows found in both parts were taken out of training afterwards: too much is held out, most of all rare rows. Split first.",
+            "copies removed afterward",
+            "Rows found in both parts were taken out of training afterward: too much is held out, most of all rare rows. Split first.",
             _copies_dropped,
         ),
     ],

@@ -1728,7 +1728,7 @@ def _use_features(answer, x, name):
         "features": value,
         "hooks left": left,
         "a graph was recorded": any(recorded),
-        "training mode afterwards": model.training,
+        "training mode afterward": model.training,
     }
 
 
@@ -2017,7 +2017,7 @@ def _use_single(answer, x, training):
     return {
         "answers": value,
         "running_mean": model[1].running_mean.clone(),
-        "training mode afterwards": model.training,
+        "training mode afterward": model.training,
     }
 
 
@@ -2185,8 +2185,8 @@ flip = Fix(
             lambda images, labels, flip: (_flip(images, labels, flip)[0], flip.long()),
         ),
         Mistake(
-            "bits turned round",
-            "`~` turns all bits of a whole number round: ~0 is -1. Here the other label is 1 - label.",
+            "bits flipped",
+            "`~` flips all bits of a whole number: ~0 is -1. Here the other label is 1 - label.",
             lambda images, labels, flip: (_flip(images, labels, flip)[0], torch.where(flip, ~labels, labels)),
         ),
         Mistake(

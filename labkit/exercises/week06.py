@@ -479,7 +479,7 @@ gru_cell = Implement(
         "r and z are sigmoids of x's block plus h's block. n = tanh(x's block + r * h's block).",
         "n = (xn + r * hn).tanh(); return (1 - z) * n + z * h",
     ),
-    passed="Two gates, one state, three quarters of the LSTM's parameters. Some papers write z the other way round.",
+    passed="Two gates, one state, three quarters of the LSTM's parameters. Some papers write z the other way around.",
 )
 
 
@@ -578,7 +578,7 @@ stack = Implement(
             lambda x, state, layers: _stack(x, state, layers, start=lambda state, row: [s[0] for s in state]),
         ),
         Mistake(
-            "state passed upwards",
+            "state passed upward",
             "The last state of one layer is the first of the next. Each layer has its own: h[l] and c[l].",
             _stack_passing_on,
         ),
@@ -1027,7 +1027,7 @@ last_state = Implement(
         "outputs[steps, columns] with steps = lengths - 1 and columns = torch.arange(N).",
         "outputs[lengths - 1, torch.arange(len(lengths))]",
     ),
-    passed="Index with two lists and they are taken in pairs; that is the difference to slicing.",
+    passed="Index with two lists and they are taken in pairs; that is the difference from slicing.",
 )
 
 
@@ -1137,7 +1137,7 @@ masked_loss = Implement(
         ),
         Mistake(
             "mask inverted",
-            "Only the padding is counted: the mask is the wrong way round.",
+            "Only the padding is counted: the mask is the wrong way around.",
             lambda *inputs: _masked_loss(*inputs, turn=True),
         ),
         Mistake(
@@ -1441,7 +1441,7 @@ unpack = Implement(
         ),
         Mistake(
             "order inverted",
-            "The order was turned round once too often: unsorted_indices is already the way back, index with it as it is.",
+            "The order was reversed once too often: unsorted_indices is already the way back, index with it as it is.",
             lambda *inputs: _unpack(*inputs, way=lambda order: torch.argsort(order)),
         ),
         Mistake(

@@ -92,7 +92,7 @@ weights = Implement(
         ),
         Mistake(
             "k.T",
-            "`k.T` turns round all axes, the batch too. `k.mT` or `k.transpose(-1, -2)` exchanges the last two.",
+            "`k.T` reverses all axes, the batch too. `k.mT` or `k.transpose(-1, -2)` exchanges the last two.",
             lambda q, k: (q @ k.T / math.sqrt(q.shape[-1])).softmax(-1),
         ),
     ],
@@ -563,7 +563,7 @@ merge_heads = Implement(
         ),
     ],
     hints=(
-        "Walk the way of split_heads backwards: the last step first.",
+        "Walk the way of split_heads backward: the last step first.",
         "Exchange axes 1 and 2: (B, T, heads, D / heads). Then make one axis of the last two.",
         "return x.transpose(1, 2).flatten(2)",
     ),
@@ -681,12 +681,12 @@ multi_head = Implement(
         ),
         Mistake(
             "keys and values exchanged",
-            "The second third of in_proj_weight makes the keys, the last one the values; here it is the other way round.",
+            "The second third of in_proj_weight makes the keys, the last one the values; here it is the other way around.",
             _variant(order="qvk"),
         ),
         Mistake(
             "queries and keys exchanged",
-            "The first third of in_proj_weight makes the queries, the second one the keys; here it is the other way round.",
+            "The first third of in_proj_weight makes the queries, the second one the keys; here it is the other way around.",
             _variant(order="kqv"),
         ),
         Mistake(
@@ -897,7 +897,7 @@ rotary = Implement(
             _turned_halves,
         ),
         Mistake(
-            "turned backwards",
+            "turned backward",
             "The pairs turn the other way: the new first one is a cos - b sin, the new second one a sin + b cos.",
             lambda x, positions: _turned(x, -_angles(positions, x.shape[-1])),
         ),
@@ -1530,8 +1530,8 @@ test_permutation = WriteTest(
             lambda layer: _try_order(layer, [5, 4, 3, 2, 1, 0]),
         ),
         Mistake(
-            "only moved round",
-            "Nearly all are caught. Moved round in a ring, every token still has the same one before it: shuffle, torch.randperm.",
+            "only moved around",
+            "Nearly all are caught. Moved around in a ring, every token still has the same one before it: shuffle, torch.randperm.",
             lambda layer: _try_order(layer, [5, 0, 1, 2, 3, 4]),
         ),
         Mistake(

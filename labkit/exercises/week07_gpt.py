@@ -555,7 +555,7 @@ block = Implement(
         "feed-forward is self.linear2(gelu(self.linear1(x), self.approximate)); attention is self.self_attn(x, mask=mask).",
         "x = x + self.self_attn(self.norm1(x), mask=mask); norm last: x = self.norm1(x + self.self_attn(x, mask=mask))",
     ),
-    passed="The same names and numbers as nn.TransformerEncoderLayer: its weights are yours, and the other way round.",
+    passed="The same names and numbers as nn.TransformerEncoderLayer: its weights are yours, and the other way around.",
 )
 
 
@@ -756,7 +756,7 @@ merge = Implement(
         Case("at the end", _merge_case([5, 1, 2], (1, 2), 300)),
         Case("three in a row", _merge_case([7, 7, 7, 1], (7, 7), 256)),
         Case("five in a row", _merge_case([1, 7, 7, 7, 7, 7], (7, 7), 256)),
-        Case("the other way round", _merge_case([2, 1, 1, 3], (1, 2), 9)),
+        Case("the other way around", _merge_case([2, 1, 1, 3], (1, 2), 9)),
         Case("new meets old", _merge_case([1, 2, 2, 3], (1, 2), 1)),
         Case("longer numbers", _merge_case([11, 2, 1, 22, 1, 2], (1, 2), 9)),
         Case("nothing", _merge_case([], (1, 2), 9), extreme=True),
@@ -1936,7 +1936,7 @@ masks = Predict(
         ),
         Mistake(
             "the function drops",
-            "In scaled_dot_product_attention True means may look: two are seen. The layers have it the other way round.",
+            "In scaled_dot_product_attention True means may look: two are seen. The layers have it the other way around.",
             {"a": 3},
         ),
         Mistake(

@@ -1,7 +1,7 @@
 """Multi-head attention.
 
 Here and in the transformer layers, as in torch, a bool mask is True where attention is forbidden; a float
-mask is added to the scores. (`F.scaled_dot_product_attention` is the other way round: True where allowed.)
+mask is added to the scores. (`F.scaled_dot_product_attention` is the other way around: True where allowed.)
 """
 
 from typing import Any

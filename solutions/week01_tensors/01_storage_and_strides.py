@@ -1,7 +1,7 @@
 # %% [markdown] id=w01a-title
 # # Week 1 · 01 Storage and strides
 #
-# In about 75 minutes you will take the cover off a tensor. Underneath is one flat row of numbers and a rule for reading it:
+# In about 85 minutes you will take the cover off a tensor. Underneath is one flat row of numbers and a rule for reading it:
 # a shape, a stride for each axis, and an offset. You write that rule yourself, and then get transposes, slices, sliding
 # windows and diagonals out of it without moving a single number.
 # %% id=w01a-setup role=setup

@@ -1,7 +1,7 @@
 # %% [markdown] id=w01b-title
 # # Week 1 · 02 Broadcasting and reductions
 #
-# In about 80 minutes you will write the rule by which tensors of different shapes meet, see that it costs no memory, and solve
+# In about 100 minutes you will write the rule by which tensors of different shapes meet, see that it costs no memory, and solve
 # eight one-line puzzles with it. At the end a picture is drawn on your code, with no loop anywhere.
 # %% id=w01b-setup role=setup
 import math
@@ -18,7 +18,7 @@ from labkit import check, viz
 # %% id=w01b-surprise-code
 x = torch.tensor([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0], [5.0, 5.0, 8.0]])
 centered = x - x.mean(dim=1)
-print("row means afterwards:", [round(v, 2) for v in centered.mean(dim=1).tolist()])
+print("row means afterward:", [round(v, 2) for v in centered.mean(dim=1).tolist()])
 # %% [markdown] id=w01b-surprise-after
 # None of them, and no error. The means have shape (3,), and a shape with one axis is a *row*: the first mean was subtracted
 # from the first column, the second from the second. On a 3 by 4 matrix torch would have refused; a square one lets it pass.

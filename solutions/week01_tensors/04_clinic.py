@@ -260,7 +260,7 @@ viz.image_grid([torch.stack([red, green, blue], -1) / 127], titles=["^, | and * 
 # - A test is as good as its inputs: square and not, negative, short, zero, whole numbers.
 #
 # The question people ask next: *so far I told torch what to compute. How does it know what to change so that a loss gets smaller?* By keeping a
-# record of every operation and walking it backwards. You build that in week 2, from a single number to tensors, and the first thing you
+# record of every operation and walking it backward. You build that in week 2, from a single number to tensors, and the first thing you
 # will need is what you know now: what happens on the way back through a stretched axis, a slice, a transpose.
 #
 # **Further reading.** torch's page on [tensor views](https://docs.pytorch.org/docs/2.13/tensor_view.html) ·

@@ -1,7 +1,7 @@
 # %% [markdown] id=w02a-title
 # # Week 2 · 01 Scalar autograd
 #
-# In about 75 minutes you will build the machine behind `loss.backward()`, for single numbers: a value that remembers how it
+# In about 80 minutes you will build the machine behind `loss.backward()`, for single numbers: a value that remembers how it
 # was made, and a walk back through that memory which finds every slope. It is about forty lines, and nothing essential is
 # added later: notebook 02 puts arrays where the numbers are.
 # %% id=w02a-setup role=setup
@@ -141,7 +141,7 @@ check("w02.local", local)
 # both down. Python turns `x * y` into `x.__mul__(y)`, so all that is left is to say which method applies what.
 #
 # Then there is `2 + x`. Python asks the number 2 first, which does not know what a Value is. Then it asks `x`, with the
-# *reflected* method: `x.__radd__(2)`. The same goes for `3 * x`, `5 - x` and `1 / x`; the last two cannot be turned round.
+# *reflected* method: `x.__radd__(2)`. The same goes for `3 * x`, `5 - x` and `1 / x`; the last two cannot be swapped.
 # The page of all such methods is [Emulating numeric
 # types](https://docs.python.org/3/reference/datamodel.html#emulating-numeric-types).
 #

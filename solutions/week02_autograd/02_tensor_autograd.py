@@ -1,7 +1,7 @@
 # %% [markdown] id=w02b-title
 # # Week 2 · 02 Tensor autograd
 #
-# In about 100 minutes your engine learns arrays. The walk back through the graph stays as it is; what changes is what a step
+# In about 110 minutes your engine learns arrays. The walk back through the graph stays as it is; what changes is what a step
 # of it does. You write the way back through stretched axes, quotients, maxima, indices and matrix products, put them on a
 # tape, and prove them with a gradcheck. At the end of the week, in the clinic, a network trains on it.
 # %% id=w02b-setup role=setup

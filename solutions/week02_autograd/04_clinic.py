@@ -166,7 +166,7 @@ print("nodes kept: ", nodes_kept(log))
 # %% [markdown] id=w02d-kept-menu
 # Each node keeps what its slope needs: batch, prediction, difference. Set `fault` to one of `"the list is too long"`, `"the
 # log keeps the graph"`, `"backward is missing"`, `"w is copied in each batch"`, and mend the code. `w` must still be able to
-# learn afterwards.
+# learn afterward.
 # %% id=w02d-kept role=exercise ex=w02.kept_alive
 ### BEGIN SOLUTION
 fault = "the log keeps the graph"

@@ -228,7 +228,7 @@ check("w03.unregistered", Stack, fault=fault)
 # ## Exercise 4 · Too low, too high (10 minutes)
 #
 # One question is asked of every new network: which learning rate? The *range test* answers it in 80 steps. Start with a tiny rate, make it a little larger at every step, and write
-# down the loss. First nothing happens, then the loss falls, then it turns round and flies off.
+# down the loss. First nothing happens, then the loss falls, then it turns around and flies off.
 # %% id=w03d-rate-fig
 def small_network() -> nn.Sequential:
     torch.manual_seed(0)

@@ -3,7 +3,7 @@
 #
 # In about 75 minutes you will build everything that stands between a file and a model: a dataset, the order in which it is
 # read, the batches, the loader. Then you divide data into parts so that the second part can be believed, and test code that
-# is random on purpose. At the end your loader serves 250 years of sunspots, and brings the same batches in the same order
+# is random on purpose. At the end your loader serves 260 years of sunspots, and brings the same batches in the same order
 # on every machine.
 # %% id=w04a-setup role=setup
 import math

@@ -1,7 +1,7 @@
 # %% [markdown] id=w04b-title
 # # Week 4 · 02 Five loops
 #
-# In about 90 minutes you will write the training loop five times, each time from an empty cell, each time on other data:
+# In about 95 minutes you will write the training loop five times, each time from an empty cell, each time on other data:
 # penguins, photographs, shelves with several things on them, sunspots, and a search for one rare garment. Every loop brings
 # one new thing: a metric, an evaluation, a schedule, a checkpoint, a reason to stop. At the end all five stand in one
 # picture.
@@ -162,7 +162,7 @@ viz.curves(
 # For the penguins the evaluation was one line, because all of them fit in one batch and the model had no dropout. In
 # general it is a loop of its own, and it must leave no trace:
 #
-# - eval mode, and afterwards *the mode that was before*: `model.training` says which it is, `model.train(mode)` sets it;
+# - eval mode, and afterward *the mode that was before*: `model.training` says which it is, `model.train(mode)` sets it;
 # - no graph: inside `with torch.no_grad():` nothing is recorded, which takes less memory and time;
 # - outputs and targets of all batches, each as one tensor: `torch.cat(list_of_tensors)`. Metrics are computed from these,
 #   not batch by batch: the mean of the F1 of batches is not the F1.
@@ -596,7 +596,7 @@ for weight in tqdm((1.0, 20.0), desc="shirts"):
 #
 # Five tasks, five loops, your metrics, your evaluation, your checkpoint, your patience. One page:
 # %% id=w04b-report
-viz.curves(scores, xlabel="epoch", ylabel="validation score", title="one loop, five tasks")
+viz.curves(scores, xlabel="epoch", ylabel="validation score", title="five tasks, five loops")
 # %% id=w04b-report-table
 baselines = {
     "regression: R²": ("the mean", 0.0),

@@ -1,7 +1,7 @@
 # %% [markdown] id=w05a-title
 # # Week 5 · 01 Convolution
 #
-# In about 90 minutes you will build convolution four times: with loops, as a view of windows, as a matrix product, and backwards. Then
+# In about 100 minutes you will build convolution four times: with loops, as a view of windows, as a matrix product, and backward. Then
 # pooling and groups, and you will count what all of it costs. At the end the kernels that find edges in the picture below run on your code,
 # and so do their gradients.
 # %% id=w05a-setup role=setup

@@ -454,7 +454,7 @@ for start in range(0, 20, 5):
 #
 # **Misconceptions.** "Padding with zeros is harmless" (1: the biases are still added, the state moves). "ignore_index=0 masks the padding" (2: and
 # every real 0 as well). "The mean of means is the mean" (2). "Packed is one sequence after the other" (3). "The inverse of an order is the order
-# backwards" (3, 5). "The last output is the last state" (4).
+# backward" (3, 5). "The last output is the last state" (4).
 #
 # **To think about aloud.** Why is the sort undone before anybody sees it? Because labels, names and weights of examples are in the order of the batch.
 # Why does a trigram do so well? Two letters tell much of the next; the LSTM gains where the language of the name shows early. Is a lower loss a better

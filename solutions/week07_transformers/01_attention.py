@@ -1,7 +1,7 @@
 # %% [markdown] id=w07a-title
 # # Week 7 · 01 Attention
 #
-# In about 90 minutes you will build attention: the weights, the masks, the heads, and three ways to say where a token stands. At the end your
+# In about 100 minutes you will build attention: the weights, the masks, the heads, and three ways to say where a token stands. At the end your
 # module gives the numbers of `nn.MultiheadAttention`, with its weights; the GPT of the next notebook runs on it.
 # %% id=w07a-setup role=setup
 import math

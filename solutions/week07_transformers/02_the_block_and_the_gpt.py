@@ -1,7 +1,7 @@
 # %% [markdown] id=w07b-title
 # # Week 7 · 02 The block and the GPT
 #
-# In about two and a half hours, best in two sittings, you will wrap attention in the block that every Transformer repeats, teach a tokenizer to cut text into pieces, and stack
+# In about three hours, best in two sittings, you will wrap attention in the block that every Transformer repeats, teach a tokenizer to cut text into pieces, and stack
 # both into a GPT. At the end it is trained, here, in about a minute and a half, on nine plays by Shakespeare; it predicts pages that it has not seen better than
 # a trigram model with the same tokens; and it writes.
 # %% id=w07b-setup role=setup

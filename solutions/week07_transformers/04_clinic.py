@@ -1,7 +1,7 @@
 # %% [markdown] id=w07d-title
 # # Week 7 · 04 Clinic
 #
-# In about 60 minutes you will catch a model that sees the future, untangle the two meanings of a mask, find out by measuring what a trained head is for, and write two tests that every attention layer should have to pass.
+# In about 65 minutes you will catch a model that sees the future, untangle the two meanings of a mask, find out by measuring what a trained head is for, and write two tests that every attention layer should have to pass.
 #
 # The order of work in every clinic: look at the symptom, *name* the fault, then mend it. Both are checked.
 # %% id=w07d-setup role=setup
@@ -137,7 +137,7 @@ with torch.no_grad():
 print("other padding, other answer:", not torch.allclose(plain, padding))
 print("other text, other answer:   ", not torch.allclose(plain, token))
 # %% [markdown] id=w07d-keep-menu
-# The wrong way round, both. torch has two conventions:
+# The wrong way around, both. torch has two conventions:
 #
 # | | True means |
 # |---|---|

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from labkit import exercises
 from labkit.book.course import lesson_paths, promised_minutes, read_course, read_lesson
 from labkit.book.percent import Lesson, LessonError, learner_source, parse
 
@@ -39,9 +40,13 @@ def test_cells_of_the_fixture_course():
 
 
 @pytest.mark.parametrize("path", lesson_paths(REPOSITORY), ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_every_lesson_promises_a_time(path):
-    minutes = promised_minutes(read_lesson(REPOSITORY, path))
+def test_every_lesson_promises_a_time_that_holds_its_exercises(path):
+    lesson = read_lesson(REPOSITORY, path)
+    minutes = promised_minutes(lesson)
     assert minutes is not None and 20 <= minutes <= 180 and minutes % 5 == 0
+    asked = {cell.ex for cell in lesson.cells if cell.role == "exercise" and cell.ex}
+    answering = sum(exercises.get(name).minutes for name in asked)
+    assert minutes >= 1.1 * answering, f"{answering} minutes of exercises, and the text must be read"
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def _unfold(x, KH, KW, sh, sw, ph, pw, dh, dw, OH, OW, out):
 def _fold(columns, KH, KW, sh, sw, ph, pw, dh, dw, OH, OW, out):
     """Thread i owns pixel out[n, c, y, z] and collects it from every window that covers it.
 
-    The other way round, a thread per window adding to its pixels, would need atomic additions. Reads KH * KW
+    The other way around, a thread per window adding to its pixels, would need atomic additions. Reads KH * KW
     elements at most, writes one; the order of the sum is fixed.
     """
     i = cuda.grid(1)
