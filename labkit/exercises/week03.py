@@ -123,7 +123,7 @@ fit = Implement(
         ),
         Mistake(
             "nothing moves",
-            "Weights and bias never move: the gradients are 0 when the step is taken. Forget them after the step, not before it.",
+            "Weights and bias never move: no step is taken, or the gradients are forgotten before it and not after.",
             _fit_with(lambda weights, bias, weights_grad, bias_grad, lr: None),
         ),
         Mistake(

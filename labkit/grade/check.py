@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import sys
 import traceback as _traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from labkit import exercises
-from labkit.exercises.declare import Implement, Predict
+from labkit.exercises.declare import Exercise, Implement, Predict
 from labkit.grade import events, ladder
 from labkit.grade.judge import judge
 from labkit.grade.kinds import wrong_items
-from labkit.grade.run import to_engine
-from labkit.grade.verdict import RECORD_MIME, Verdict
+from labkit.grade.run import to_engine, where_it_failed
+from labkit.grade.verdict import RECORD_MIME, Verdict, hint_line
 
 # Told of every verdict; `make watch` listens here.
 listeners: list[Callable[[Verdict], None]] = []
@@ -38,7 +40,13 @@ def check(exercise_id: str, answer: Any, **extra: Any) -> None:
     """Judge an answer, show the verdict, remember the attempt; raise CheckFailed unless it passes."""
     exercise = exercises.get(exercise_id)
     in_notebook = "LABKIT_LANE" not in os.environ  # graders write their own record of the attempt
-    verdict = judge(exercise, answer, **extra)
+    try:
+        with _nobody_at_the_keyboard():
+            verdict = judge(exercise, answer, **extra)
+    except KeyboardInterrupt as error:  # no attempt: what it would have come to is not known
+        verdict = _stopped(exercise, error)
+        show(verdict)
+        raise CheckFailed(verdict) from None
     if in_notebook and isinstance(exercise, Predict) and verdict.status in ("pass", "values"):
         _remember_prediction(exercise, answer, extra.get("sure"))
     if in_notebook:
@@ -50,15 +58,50 @@ def check(exercise_id: str, answer: Any, **extra: Any) -> None:
         raise CheckFailed(verdict) from None
 
 
+@contextmanager
+def _nobody_at_the_keyboard() -> Iterator[None]:
+    """While an answer is judged, `input()` finds nothing to read and `exit()` raises, in every lane alike."""
+    shell, ask = _shell(), builtins.input
+    leave = shell.ask_exit if shell else None
+
+    def nothing_to_read(*_: Any) -> str:
+        raise EOFError("EOF when reading a line")
+
+    def raise_exit() -> None:
+        raise SystemExit
+
+    builtins.input = nothing_to_read
+    if shell:
+        shell.ask_exit = raise_exit  # IPython's own would end the kernel, after a verdict on None
+    try:
+        yield
+    finally:
+        builtins.input = ask
+        if shell:
+            shell.ask_exit = leave
+
+
+def _shell() -> Any:
+    """IPython's shell, if this runs in one."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython else None
+
+
+def _stopped(exercise: Exercise, error: KeyboardInterrupt) -> Verdict:
+    line = where_it_failed(error)
+    lines = (*((f"It was at {line}",) if line else ()), "Is there a loop that never ends?")
+    headline = "the check was stopped before it came to an end."
+    return Verdict(exercise.id, "error", headline, (*lines, hint_line(exercise)))
+
+
 def show(verdict: Verdict) -> None:
     """Display a verdict: a box in a notebook, text elsewhere, and the record for whoever grades."""
-    ipython = sys.modules.get("IPython")
-    if ipython is None or ipython.get_ipython() is None:
+    if _shell() is None:
         encoding = sys.stdout.encoding or "utf-8"  # a terminal may know ASCII only
         print(verdict.text().encode(encoding, "replace").decode(encoding))
         return
     bundle = {"text/plain": verdict.text(), "text/html": verdict.html(), RECORD_MIME: verdict.record()}
-    ipython.display.display(bundle, raw=True)
+    sys.modules["IPython"].display.display(bundle, raw=True)
 
 
 def _remember_prediction(exercise: Predict, answer: dict[str, Any], sure: Any) -> None:

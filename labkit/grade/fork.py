@@ -104,7 +104,8 @@ class ForkGrading:
                     tell(number, len(todo), verdict)
         finally:
             self.grading.close()
-        return {ex: self.grading.verdicts[ex] for ex in self.work.exercises}
+        found = self.work.settled | self.grading.verdicts
+        return {ex: found[ex] for ex in self.work.exercises}
 
     def stop(self) -> None:
         """End the cell that is running, however long it would take, and everything after it."""

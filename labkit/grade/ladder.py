@@ -173,6 +173,8 @@ def _error(case: Case, error: BaseException) -> Problem:
         return Problem("error", headline, (), case)
     if isinstance(error, SystemExit):
         message = "the answer ends the program; return a value instead"
+    if "EOF when reading a line" in message:
+        message = "a check cannot type anything for `input()`; use what the answer is given"
     if isinstance(error, RecursionError):
         message = "the answer calls itself without end, or too deeply for Python"
     line = where_it_failed(error)
@@ -218,7 +220,14 @@ def _difference(exercise: Implement, case: Case, outcome: Outcome, truth: Any) -
     difference = compare(outcome.value, truth, exercise.engine, terms_of(exercise, case))
     if difference and difference.dtypes:
         difference = replace(difference, lines=_dtype_advice(exercise, case, outcome, *difference.dtypes))
+    if difference and exercise.use:
+        difference = replace(difference, headline=_as_observed(difference.headline))
     return difference
+
+
+def _as_observed(headline: str) -> str:
+    """`losses` for output['losses']: that dict is what the grader noted, not what the answer returned."""
+    return re.sub(r"""output\[(['"])(.+?)\1\]""", r"`\2`", headline)
 
 
 def _dtype_advice(
@@ -376,9 +385,9 @@ def _describe(inputs: dict[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
-    """As Python writes it, but an array inside a tuple, a list or a dict is only its shape."""
+    """As Python writes it, but of an array inside a tuple, a list or a dict only the shape."""
     if isinstance(value, np.ndarray):
-        return "x".join(map(str, value.shape)) or "a number"
+        return f"array {value.shape}" if value.shape else "a number"
     if isinstance(value, dict) and any(isinstance(item, np.ndarray) for item in value.values()):
         return "{" + ", ".join(f"{key}: {_short(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple) and any(isinstance(i, np.ndarray | list | tuple) for i in value):

@@ -7,7 +7,7 @@ of their own are used. Nothing is written here.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,16 @@ FRESH_CHECK = "from labkit.grade.inside import check\n"
 
 @dataclass(frozen=True)
 class Paper:
-    """One notebook to grade. `settled` holds the verdicts that need no process; then `copy` is None."""
+    """One notebook to grade. `settled` has the verdicts that need no process; if it has all, `copy` is None.
+
+    `answers` has a digest of each answer, by exercise: what changed between two looks at a notebook.
+    """
 
     path: Path  # the learner's file
     exercises: tuple[str, ...]
     copy: Notebook | None
     settled: dict[str, Verdict]
+    answers: dict[str, str] = field(default_factory=dict)
     note: str | None = None
 
 
@@ -59,7 +63,7 @@ def paper(
     shortcut: bool = True,
     learner: Notebook | Problem | None = None,
 ) -> Paper:
-    """Put a lesson and a learner's file together. `shortcut`: a file without any answer needs no process.
+    """Put a lesson and a learner's file together. `shortcut`: what comes after the last answer is not run.
 
     `learner` is what the file will hold once it is saved; by default what it holds.
     """
@@ -69,13 +73,13 @@ def paper(
     if isinstance(learner, Problem):
         status = "not started" if learner.kind == "missing" else "error"
         settled = {item: Verdict(item, status, learner.sentence) for item in asked}
-        return Paper(path, asked, None, settled, learner.sentence)
+        return Paper(path, asked, None, settled, note=learner.sentence)
     release = learner_notebook(lesson, __version__)
     copy = graded_copy(release, learner)
-    if shortcut and not _answered(release, copy):
-        settled = {item: Verdict(item, "not started", "nothing here yet.") for item in asked}
-        return Paper(path, asked, None, settled)
-    return Paper(path, asked, _with_steps(copy, lesson, path, ex), {})
+    begun = _begun(release, copy) if shortcut else exercises
+    settled = {item: Verdict(item, "not started", "nothing here yet.") for item in asked if item not in begun}
+    graded = None if len(settled) == len(asked) else _with_steps(copy, lesson, path, ex or begun[-1])
+    return Paper(path, asked, graded, settled, _answers(copy))
 
 
 def steps(copy: Notebook) -> list[Step]:
@@ -89,24 +93,34 @@ def step(cell: Cell | Any) -> Step:
     return Step(cell["id"], meta.get("role", "helper"), cell["source"], meta.get("ex"), binds)
 
 
-def answers(work: Paper) -> dict[str, str]:
-    """A digest of each answer, by exercise: what changed between two looks at a notebook."""
+def _answers(copy: Notebook) -> dict[str, str]:
     found: dict[str, str] = {}
-    for cell in work.copy["cells"] if work.copy else ():
+    for cell in copy["cells"]:
         meta = labkit_of(cell)
         if meta.get("role") == "exercise":
             found[meta["ex"]] = found.get(meta["ex"], "") + digest(cell["source"])
     return found
 
 
-def _answered(release: Notebook, copy: Notebook) -> bool:
-    """Whether any answer differs from what was released."""
-    stubs = {c["id"]: digest(c["source"]) for c in release["cells"] if labkit_of(c)["role"] == "exercise"}
-    return any(digest(cell["source"]) != stubs[cell["id"]] for cell in copy["cells"] if cell["id"] in stubs)
+def _begun(release: Notebook, copy: Notebook) -> tuple[str, ...]:
+    """The exercises up to the last code that the learner wrote, in an answer or in a cell of their own."""
+    released = {cell["id"]: digest(cell["source"]) for cell in release["cells"]}
+    checked, begun, written = list[str](), 0, False
+    for cell in copy["cells"]:
+        if labkit_of(cell).get("role") == "check":
+            checked.append(labkit_of(cell)["ex"])
+            begun = len(checked) if written else begun
+            written = False
+        elif cell["cell_type"] == "code" and cell["source"].strip():
+            written = written or digest(cell["source"]) != released.get(cell["id"])
+    return tuple(checked[:begun])
 
 
-def _with_steps(copy: Notebook, lesson: Lesson, path: Path, ex: str | None) -> Notebook:
-    """Add what grading needs: a first cell that sets limits, checks nobody can shadow, a way to recover."""
+def _with_steps(copy: Notebook, lesson: Lesson, path: Path, last: str) -> Notebook:
+    """Add what grading needs: a first cell that sets limits, checks nobody can shadow, a way to recover.
+
+    The copy ends with the check of the exercise `last`.
+    """
     cells = [_code("labkit-prepare", PREPARE, role="prepare")]
     for cell in copy["cells"]:
         meta = labkit_of(cell)
@@ -117,7 +131,7 @@ def _with_steps(copy: Notebook, lesson: Lesson, path: Path, ex: str | None) -> N
             cells.append(cell)
             continue
         cells.append({**cell, "source": FRESH_CHECK + cell["source"]})
-        if meta["ex"] == ex:
+        if meta["ex"] == last:
             break
         recover = _reference(lesson, meta["ex"])
         cells.append(_code(f"{cell['id'][:54]}-recover", recover, role="recover", ex=meta["ex"]))

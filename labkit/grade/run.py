@@ -305,16 +305,19 @@ def _cotangents(output: Any, engine: str) -> list[Any]:
 # errors
 
 
+LONGEST_SOURCE = 120
 _NOT_LEARNERS = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"), "<frozen")
 
 
 def where_it_failed(error: BaseException) -> str | None:
-    """The line of the learner's own code that raised, as `line 3: return x.sum(5)`."""
+    """The line of the learner's own code that raised: "line 3: `return x.sum(5)`"."""
     trace = _learners_trace(error)
     if trace is None:
         return None
     source = linecache.getline(trace.tb_frame.f_code.co_filename, trace.tb_lineno).strip()
-    return f"line {trace.tb_lineno}: {source}" if source else f"line {trace.tb_lineno}"
+    source = source if len(source) <= LONGEST_SOURCE else source[: LONGEST_SOURCE - 3] + "..."
+    quoted = source if "`" in source else f"`{source}`"
+    return f"line {trace.tb_lineno}: {quoted}" if source else f"line {trace.tb_lineno}"
 
 
 def _learners_trace(error: BaseException) -> TracebackType | None:

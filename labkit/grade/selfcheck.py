@@ -3,7 +3,7 @@
     python -m labkit check [--week 3] [--ex w03.adam] [--strict] [--root FOLDER]
 
 The learner's files are only read: what runs is a graded copy of each, in a temporary folder (`papers.py`).
-A notebook without any answer needs no kernel.
+What comes after the last answer of a notebook is not run; without any answer it needs no kernel.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class _Progress:
 
     def __init__(self, works: list[Paper]) -> None:
         running = [work for work in works if work.copy is not None]
-        self.done, self.total = 0, sum(len(work.exercises) for work in running)
+        self.done, self.total = 0, sum(len(work.exercises) - len(work.settled) for work in running)
         self.shown = sys.stderr.isatty()
         if running:
             self._show(f"grading {self.total} exercises in {len(running)} notebooks")

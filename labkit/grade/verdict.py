@@ -147,7 +147,7 @@ def _short(text: str, most: int = LONGEST - 2) -> str:
 
 def inline(text: str) -> str:
     """Escape, and set what stands between backticks as code, between stars as stressed."""
-    code_or_stress = r"`([^`]+)`|(?<![\w*])\*([^\s*`](?:[^*`]*[^\s*`])?)\*(?![\w*])"
+    code_or_stress = r"`([^`]+)`|(?<![^\s(])\*([^\s*`](?:[^*`]*[^\s*`])?)\*(?![^\s.,;:?)])"
 
     def marked(match: re.Match[str]) -> str:
         return f"<code>{match[1]}</code>" if match[1] else f"<em>{match[2]}</em>"

@@ -16,7 +16,7 @@ from pathlib import Path
 from labkit import paths
 from labkit.book import course
 from labkit.grade import events, fork, report
-from labkit.grade.papers import Paper, answers, paper
+from labkit.grade.papers import Paper, paper
 from labkit.grade.verdict import Verdict
 
 POLL_SECONDS = 0.05
@@ -52,7 +52,7 @@ class Watcher:
 
     def __post_init__(self) -> None:
         self.seen = self._stamps()
-        self.answers = {path: answers(self._paper(path)) for path in self.seen}
+        self.answers = {path: self._paper(path).answers for path in self.seen}
 
     def saved(self) -> list[Path]:
         """The notebooks saved since the last call."""
@@ -64,11 +64,11 @@ class Watcher:
     def grade(self, path: Path) -> str:
         """Grade one notebook; the table, and the whole verdict of each answer that changed."""
         work = self._paper(path)
-        if work.copy is None:
+        if work.note:
             time.sleep(SAVING_SECONDS)
             work = self._paper(path)
         verdicts = fork.grade_paper(work)
-        before, self.answers[path] = self.answers.get(path, {}), answers(work)
+        before, self.answers[path] = self.answers.get(path, {}), work.answers
         changed = [v for ex, v in verdicts.items() if self.answers[path].get(ex) != before.get(ex)]
         _remember(changed)
         result = report.Result(path.relative_to(self.root), verdicts, work.note)
@@ -78,7 +78,7 @@ class Watcher:
 
     def _paper(self, path: Path) -> Paper:
         source = self.root / "solutions" / path.parent.name / f"{path.stem}.py"
-        return paper(course.read_lesson(self.root, source), path, shortcut=False)
+        return paper(course.read_lesson(self.root, source), path)
 
     def _stamps(self) -> dict[Path, tuple[int, int]]:
         """When each notebook of the course was written, and how long it is."""

@@ -79,9 +79,8 @@ class Check:
         except (OSError, RuntimeError) as error:
             say({"kind": "error", "message": f"The check could not run: {error}"})
             return
-        if self.work.copy is None:  # nothing had to run, so nothing was told
-            for verdict in verdicts.values():
-                say(shown(verdict, state.work.get(verdict.exercise)))
+        for verdict in self.work.settled.values():  # those for which nothing had to run
+            say(shown(verdict, state.work.get(verdict.exercise)))
         self.desk.remember(self.work, verdicts, state)
         words = report.summary([report.Result(self.opened.path, verdicts)])
         passed = sum(verdict.passed for verdict in verdicts.values())
@@ -189,7 +188,7 @@ class Desk:
 
     def remember(self, work: papers.Paper, verdicts: dict[str, Verdict], state: History) -> None:
         """An attempt for each answer that changed since the last check of this notebook, or has no record."""
-        before, now = self.seen.get(work.path, {}), papers.answers(work)
+        before, now = self.seen.get(work.path, {}), work.answers
         self.seen[work.path] = now
         for ex, verdict in verdicts.items():
             recorded = ex in state.work and state.work[ex].attempts  # `progress/` may have been deleted

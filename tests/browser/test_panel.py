@@ -267,7 +267,7 @@ def test_a_notebook_of_their_own_has_nothing_to_check(lab, context):
 def test_the_panel_marks_words_as_the_boxes_of_checks_do(lesson, panel):
     texts = [
         "a share of *rows*, not of `x * y * z`",
-        "2*x*y, a * b * c, f(*args, **kwargs)",
+        "2*x*y, a * b * c, f(*args, **kwargs), ones(*x.shape)*(1/x)",
         "*the mean* of `a<b` & more",
         "",
     ]

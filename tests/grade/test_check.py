@@ -1,7 +1,9 @@
 """What a check cell does: shows, remembers, raises."""
 
+import builtins
 import io
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +12,7 @@ from labkit.grade import check as module
 from labkit.grade import events
 from labkit.grade.check import CheckFailed, check
 
+INPUT = builtins.input
 RIGHT = {"a": (2, 3), "b": (3,), "c": (4, 5)}
 
 
@@ -79,3 +82,31 @@ def test_the_traceback_of_the_last_error(capsys):
     capsys.readouterr()
     labkit.traceback()
     assert "ZeroDivisionError: division by zero" in capsys.readouterr().out
+
+
+def endless():
+    while True:
+        raise KeyboardInterrupt
+
+
+def test_a_stopped_check_says_where_it_was_and_is_no_attempt(capsys):
+    with pytest.raises(CheckFailed) as stopped:
+        check("w00.answer", endless)
+    assert "stopped before it came to an end" in stopped.value.verdict.headline
+    assert stopped.value.verdict.lines[0].endswith(": `raise KeyboardInterrupt`")
+    assert "Is there a loop that never ends?" in capsys.readouterr().out
+    assert list(events.read()) == []
+
+
+def test_an_answer_that_asks_or_leaves_is_told_so(monkeypatch):
+    """In a notebook `input()` could be answered and `exit()` would end the kernel; graders have neither."""
+    left = []
+    shell = SimpleNamespace(ask_exit=lambda: left.append("left"))
+    monkeypatch.setattr(module, "_shell", lambda: shell)
+    monkeypatch.setattr(module, "show", lambda verdict: None)
+    with pytest.raises(CheckFailed, match="a check cannot type anything for `input"):
+        check("w00.answer", lambda: int(input("number? ")))
+    with pytest.raises(CheckFailed, match="the answer ends the program"):
+        check("w00.answer", lambda: shell.ask_exit())
+    shell.ask_exit()
+    assert left == ["left"] and builtins.input is INPUT

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from labkit import exercises
 from labkit.exercises.declare import Case, Implement, Mistake, Raises, Rules
 from labkit.grade.judge import judge
 from labkit.grade.ladder import passes
@@ -571,4 +572,17 @@ def test_an_error_of_the_grader_over_something_else_stays_an_error():
 
 def test_arrays_inside_a_tuple_are_shown_by_their_shape():
     found = judge(states_exercise(), lambda state, x: (state[0].sum() + 1, x))
-    assert "Inputs: state = (2x3, 7), x (3,) float32" in found.text()
+    assert "Inputs: state = (array (2, 3), 7), x (3,) float32" in found.text()
+
+
+def test_what_the_grader_noted_is_not_called_the_output():
+    found = judge(exercises.get("w04.batches"), lambda n, batch_size, seed, epoch, drop_last: ((0, 1), (2,)))
+    assert "`batches` is a tuple" in found.headline and "output" not in found.headline
+
+
+def test_the_line_that_failed_is_quoted_as_code():
+    def answer(x):
+        return torch.max(*x.split(2)) * torch.ones(*x.shape)
+
+    found = judge(exercises.get("w00.row_means"), answer)
+    assert "<code>return torch.max(*x.split(2)) * torch.ones(*x.shape)</code>" in found.html()

@@ -89,6 +89,7 @@ def test_a_stored_box_is_redrawn_with_its_picture():
     [
         ("a share of *rows*, not of `x * y * z`", "a share of <em>rows</em>, not of <code>x * y * z</code>"),
         ("2*x*y, a * b * c, f(*args, **kwargs)", "2*x*y, a * b * c, f(*args, **kwargs)"),
+        ("ones(*x.shape)*(1/x), (*both*), *all*.", "ones(*x.shape)*(1/x), (<em>both</em>), <em>all</em>."),
         ("*the mean* of `a<b`", "<em>the mean</em> of <code>a&lt;b</code>"),
     ],
 )

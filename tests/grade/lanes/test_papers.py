@@ -6,8 +6,9 @@ from labkit.book import notebook
 from labkit.book.percent import Lesson, parse
 from labkit.grade import fork
 from labkit.grade.papers import FRESH_CHECK, PREPARE, paper, papers, steps, strays
+from labkit.grade.selfcheck import grade_in_kernels
 
-from .corpus import EXERCISES, SQUARES, answer
+from .corpus import DOUBLES, EXERCISES, SQUARES, answer, cell
 
 
 def page(root):
@@ -28,8 +29,8 @@ def test_every_check_is_fresh_and_followed_by_a_way_to_recover(small_course, les
     assert found[0].source == PREPARE
     checks = [number for number, step in enumerate(found) if step.role == "check"]
     assert [found[number].ex for number in checks] == list(EXERCISES)
-    for number in checks:
-        assert found[number].source.startswith(FRESH_CHECK)
+    assert all(found[number].source.startswith(FRESH_CHECK) for number in checks)
+    for number in checks[:-1]:
         assert (found[number + 1].role, found[number + 1].ex) == ("recover", found[number].ex)
     assert [step.source for step in found if step.id == "w90-double"] == [SQUARES]
     assert "FACTOR * value" in found[checks[0] + 1].source
@@ -42,6 +43,30 @@ def test_one_exercise_ends_with_its_check(small_course, lesson, solved):
     assert steps(work.copy)[-1].id == "w90-total-check"
     assert papers(small_course, ex="w90.nothing") == []
     assert papers(small_course, week=91) == []
+
+
+def test_what_comes_after_the_last_answer_is_not_run(small_course, lesson, released, solved):
+    begun = copy.deepcopy(released)
+    cell(begun, "total")["source"] = cell(solved, "total")["source"]
+    notebook.write(page(small_course), begun)
+    work = paper(lesson, page(small_course))
+    assert steps(work.copy)[-1].id == "w90-total-check"
+    assert list(work.settled) == ["w90.counter", "w90.guess", "w90.middle"]
+    verdicts = {ex: verdict.status for ex, verdict in fork.grade_paper(work).items()}
+    assert verdicts == dict.fromkeys(EXERCISES, "not started") | {"w90.total": "pass"}
+    (graded,) = grade_in_kernels([work])
+    assert {ex: verdict.status for ex, verdict in graded.items()} == verdicts
+    assert paper(lesson, page(small_course), ex="w90.guess").copy is None
+
+
+def test_an_answer_may_stand_in_a_cell_of_ones_own(small_course, lesson, released):
+    nb = copy.deepcopy(released)
+    place = nb["cells"].index(cell(nb, "double-check"))
+    nb["cells"].insert(place, notebook.make_cell("code", DOUBLES, "mine", {}))
+    nb["cells"].append(notebook.make_cell("code", "  \n", "blank", {}))
+    notebook.write(page(small_course), nb)
+    verdicts = fork.grade_forked(page(small_course))
+    assert [verdict.status for verdict in verdicts.values()] == ["pass", *["not started"] * 4]
 
 
 def test_an_answer_forgets_names_it_does_not_build_on(small_course, lesson):

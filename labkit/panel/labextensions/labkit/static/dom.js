@@ -12,7 +12,7 @@ export function element(tag, attributes = {}, ...children) {
 }
 
 // As in labkit/grade/verdict.py: code between backticks, stress between stars.
-const CODE_OR_STRESS = /`([^`]+)`|(?<![\w*])\*([^\s*`](?:[^*`]*[^\s*`])?)\*(?![\w*])/g;
+const CODE_OR_STRESS = /`([^`]+)`|(?<![^\s(])\*([^\s*`](?:[^*`]*[^\s*`])?)\*(?![^\s.,;:?)])/g;
 
 /** Words in which what stands between backticks is code, between stars stressed, as the grader writes them. */
 export function prose(text) {
