@@ -16,6 +16,7 @@ from labkit.grade.history import Prediction, calibration_words, duration, histor
 from labkit.grade.page import _span, page
 
 START = datetime(2026, 3, 2, 10).timestamp()
+NOW = datetime(2026, 3, 9, 10).timestamp()
 
 
 def exercise(key):
@@ -40,7 +41,12 @@ def attempt(key, status="pass", minute=0.0, **content):
 
 
 def replay(*items):
-    return history(items, COURSE, {})
+    return history(items, COURSE, {}, NOW)
+
+
+def complete(*after):
+    """Everything passed, then some more."""
+    return replay(*(attempt(key, minute=n) for n, key in enumerate(COURSE)), *after)
 
 
 def test_nothing_yet():
@@ -93,6 +99,14 @@ def test_a_solution_shown_first_is_no_first_try():
     assert replay(attempt("w00.a"), shown).work["w00.a"].first_try
 
 
+def test_a_mistake_is_not_overcome_by_reading_the_solution():
+    met = attempt("w00.a", "values", mistake="off")
+    shown = {"kind": "solution", "at": START + 60, "ex": "w00.a"}
+    read = replay(met, shown, attempt("w00.a", minute=2))
+    assert read.overcome() == [] and "0 of 1 mistakes overcome" in progress.summary(read)
+    assert replay(met, attempt("w00.a", minute=0.5), shown).overcome() == [("w00.a", "off")]
+
+
 def test_milestones():
     state = replay(*(attempt(key, minute=n) for n, key in enumerate(COURSE)))
     words = [words for _, words in state.milestones()]
@@ -110,6 +124,7 @@ def test_milestones():
         {"kind": "attempt", "ex": "w00.a", "at": START, "status": 7},
         {"kind": "attempt", "ex": "w00.a", "at": float("inf"), "status": "pass"},
         {"kind": "attempt", "ex": "w00.a", "at": float("nan"), "status": "pass"},
+        {"kind": "attempt", "ex": "w00.a", "at": 2 * NOW, "status": "error", "mistake": ["off"]},
         {"kind": "hint", "ex": "w00.a", "at": START, "number": None},
         {"kind": "hint", "ex": "w00.a", "at": START, "number": "two"},
         {"kind": "prediction", "ex": "w00.a", "at": START, "right": "1", "of": None, "sure": [3]},
@@ -142,9 +157,26 @@ def test_predictions_edited_by_hand_stay_within_what_was_asked():
 
 def test_a_clock_that_was_wrong_once_does_not_stop_the_time():
     state = replay(attempt("w00.a", minute=0), attempt("w00.b", minute=1e6), attempt("w01.a", minute=2))
+    assert state.seconds == 120
+    state = replay(attempt("w00.a", minute=0), attempt("w00.b", minute=-1e6), attempt("w01.a", minute=2))
     assert state.seconds == 0
     state = replay(*(attempt(key, minute=n) for key, n in zip(COURSE, (1e6, 2, 5, 9), strict=True)))
     assert state.seconds == 7 * 60
+
+
+def test_a_time_after_now_is_not_believed_but_the_rest_of_its_event_is():
+    later = datetime(2035, 1, 1).timestamp()
+    state = replay(attempt("w00.a"), attempt("w00.b") | {"at": later}, attempt("w01.a", minute=5))
+    assert list(state.days.values()) == [2] and state.seconds == 300
+    assert state.passed == ["w00.a", "w00.b", "w01.a"] and state.work["w00.b"].passed_at == START
+    first = replay(attempt("w00.a") | {"at": later})
+    assert first.passed == ["w00.a"] and first.days == {} and "2035" not in page(first)
+    assert sum(replay(attempt("w00.a") | {"at": NOW + 3600}).days.values()) == 1, "a clock may be a bit ahead"
+
+
+def test_a_mistake_that_is_not_declared_is_not_counted():
+    state = replay(attempt("w00.a", "values", mistake="x"), attempt("w00.a", "shape", mistake="off"))
+    assert state.work["w00.a"].mistakes == ["off"] and state.work["w00.a"].attempts == 2
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(0, "0 min"), (3599, "1 h 0 min"), (7800, "2 h 10 min")])
