@@ -71,11 +71,17 @@ class History:
         return [key for key, work in self.work.items() if work.passed]
 
     @property
+    def failing(self) -> list[str]:
+        """Those of `passed` that do not pass anymore: passed for the record, and to be mended."""
+        return [key for key, work in self.work.items() if work.kind == "failing"]
+
+    @property
     def current(self) -> str | None:
-        """What to do next: the exercise tried last if it is open, else the first open one, else None."""
-        if self.latest and not self.work[self.latest].passed:
+        """What to do next: the exercise tried last if it does not pass now, else the first that does not."""
+        to_do = [key for key, work in self.work.items() if work.kind != "passed"]
+        if self.latest in to_do:
             return self.latest
-        return next((key for key, work in self.work.items() if not work.passed), None)
+        return next(iter(to_do), None)
 
     def overcome(self) -> list[tuple[str, str]]:
         """(exercise, mistake) for every mistake met and left behind without being shown the solution."""
@@ -208,6 +214,11 @@ def calibration_words(predictions: Iterable[Prediction]) -> str | None:
     else:
         verdict = "a little too sure" if gap > 0 else "you know more than you think"
     return f"Predictions: {right} of {of} right where you expected {sure:g}; {verdict}."
+
+
+def failing_words(count: int) -> str:
+    """To be added to a count of the passed: how many of them do not pass anymore."""
+    return f", {count} failing now" if count else ""
 
 
 def load() -> History:

@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 
 from labkit.exercises.declare import Exercise
-from labkit.grade.history import History, Work, calibration, calibration_words, duration
+from labkit.grade.history import History, Work, calibration, calibration_words, duration, failing_words
 from labkit.grade.milestones import Milestone
 from labkit.grade.verdict import inline
 from labkit.viz.figure import plural
@@ -40,16 +40,16 @@ def page(state: History, now: datetime | None = None, made: Sequence[Milestone] 
 
 
 def _header(state: History) -> str:
-    passed, total = len(state.passed), len(state.work)
-    if passed == total and total:
+    passed, total, failing = len(state.passed), len(state.work), len(state.failing)
+    if passed == total and total and not failing:
         title = "PyTorch, built by hand: all of it"
     elif passed:
         title = "Building PyTorch by hand"
     else:
         title = "Ready to build PyTorch by hand"
     return (
-        f"<header>{_ring(passed, total)}<div><h1>{title}</h1>"
-        f"<p>{passed} of {total} exercises, each checked against torch.</p>"
+        f"<header>{_ring(passed, failing, total)}<div><h1>{title}</h1>"
+        f"<p>{passed} of {total} exercises, each checked against torch{failing_words(failing)}.</p>"
         f'<p class="soft">{_next(state)}</p></div></header>'
     )
 
@@ -63,18 +63,20 @@ def _next(state: History) -> str:
     return f"Next: {html.escape(exercise.title)} (<code>{key}</code>), about {exercise.minutes} minutes"
 
 
-def _ring(passed: int, total: int) -> str:
-    share = passed / total if total else 0.0
+def _ring(passed: int, failing: int, total: int) -> str:
+    """The share that passes now, at least 1 % once something was passed."""
+    share = (passed - failing) / total if total else 0.0
+    percent = max(math.floor(100 * share), 1 if passed else 0)
     around = 2 * math.pi * 42
     return (
         '<svg class="ring" viewBox="0 0 100 100" role="img" '
-        f'aria-label="{passed} of {total} exercises passed">'
+        f'aria-label="{passed} of {total} exercises passed{failing_words(failing)}">'
         '<circle cx="50" cy="50" r="42" fill="none" stroke="var(--line)" stroke-width="9"/>'
         '<circle cx="50" cy="50" r="42" fill="none" stroke="var(--done)" stroke-width="9"'
         ' transform="rotate(-90 50 50)"'
         f' stroke-dasharray="{share * around:.1f} {around:.1f}"/>'
         '<text x="50" y="57" text-anchor="middle" font-size="22" font-weight="650" fill="var(--ink)">'
-        f"{math.floor(100 * share)}%</text></svg>"
+        f"{percent}%</text></svg>"
     )
 
 
@@ -97,10 +99,12 @@ def _weeks(state: History) -> str:
     rows = []
     for week, keys in state.weeks().items():
         tiles = "".join(_tile(state, key) for key in keys)
-        done = sum(state.work[key].passed for key in keys)
+        works = [state.work[key] for key in keys]
+        done, failing = sum(work.passed for work in works), sum(work.kind == "failing" for work in works)
+        count = f"{done} of {len(keys)}" + (f'<div class="broken">{failing} failing</div>' if failing else "")
         rows.append(
             f'<div class="week"><div>{html.escape(state.week_name(week))}</div>'
-            f'<div class="tiles">{tiles}</div><div class="count soft">{done} of {len(keys)}</div></div>'
+            f'<div class="tiles">{tiles}</div><div class="count soft">{count}</div></div>'
         )
     legend = "✓ passed, ~ not yet, ! passed before, not anymore"
     if state.current is not None:
@@ -135,9 +139,10 @@ def _tile(state: History, key: str) -> str:
 
 
 def _tile_words(work: Work) -> str:
-    if work.first_try:
-        return ", first try"
-    return f", {work.attempts} tries" if work.attempts else ""
+    if not work.attempts:
+        return ""
+    tries = "first try" if work.first_try else f"{work.attempts} {'try' if work.attempts == 1 else 'tries'}"
+    return f", {tries}, failing now" if work.kind == "failing" else f", {tries}"
 
 
 def _gallery(made: Sequence[Milestone]) -> str:

@@ -84,8 +84,35 @@ def test_what_comes_next():
 
 def test_a_pass_that_no_longer_holds_is_shown_and_stays_a_pass():
     state = replay(attempt("w00.a"), attempt("w00.a", "values", 1))
-    assert state.work["w00.a"].kind == "failing" and state.passed == ["w00.a"]
+    assert state.work["w00.a"].kind == "failing" and state.passed == state.failing == ["w00.a"]
     assert any(line.startswith("  [!] w00.a") for line in progress.report(state))
+    assert progress.summary(state).startswith("1 of 4 exercises passed, 1 on the first try, 1 failing now;")
+
+
+def test_what_fails_again_is_what_to_go_on_with():
+    broken = attempt("w00.b", "values", 9)
+    assert replay(attempt("w00.b"), broken).current == "w00.b", "the latest, though w00.a is open"
+    assert replay(attempt("w00.a"), attempt("w00.b"), broken, attempt("w01.a", minute=10)).current == "w00.b"
+    mended = replay(attempt("w00.b"), broken, attempt("w00.b", minute=10))
+    assert (mended.failing, mended.current) == ([], "w00.a")
+
+
+def test_a_course_with_a_failing_exercise_is_not_done():
+    state = complete(attempt("w00.b", "values", 9))
+    lines = list(progress.report(state))
+    assert lines[-1].startswith("Go on with: w00.b") and "All done" not in "\n".join(lines)
+    assert [line.split("] ", 1)[-1] for line in lines if line.startswith("Week")] == [
+        "2 of 2, 1 failing now",
+        "2 of 2",
+    ]
+    assert sum(line.startswith("  [") for line in lines) == 2, "week 0 is listed, week 1 is not"
+    text = page(state, datetime(2026, 3, 9))
+    assert "all of it" not in text and ">75%<" in text
+    assert "Next: Title of w00.b" in text and "checked against torch, 1 failing now." in text
+    assert (
+        'aria-label="4 of 4 exercises passed, 1 failing now"' in text and text.count(">1 failing</div>") == 1
+    )
+    assert 'aria-label="w00.b: Title of w00.b, first try, failing now, next"' in text
 
 
 def test_time_does_not_count_pauses():
