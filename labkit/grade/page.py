@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
-from labkit.exercises.declare import Exercise
+from labkit.exercises.declare import Exercise, Predict
 from labkit.grade.history import History, Work, calibration, calibration_words, duration, failing_words
 from labkit.grade.milestones import Milestone
 from labkit.grade.verdict import inline
@@ -16,6 +17,8 @@ from labkit.viz.figure import plural
 
 SIGNS = {"passed": "✓", "failing": "!", "tried": "~", "open": ""}
 WEEKS_SHOWN, MISTAKES_SHOWN = 18, 8
+WIDE = 56  # characters of a printed line that need the whole row
+ITEM = re.compile(r"(?:In )?(?P<item>[a-z])[:,] ")  # how a sentence on a prediction names its question
 
 
 def page(state: History, now: datetime | None = None, made: Sequence[Milestone] = ()) -> str:
@@ -176,15 +179,21 @@ def _mistakes(state: History) -> str:
 
 def _mistake_items(state: History) -> Iterator[str]:
     for key, name in state.overcome():
-        says = _sentence(state.exercises[key], name)
-        if says:
-            title = state.exercises[key].title
-            stop = "" if title.endswith("?") else "."
-            yield f"<li><strong>{html.escape(title)}{stop}</strong> {inline(says)}</li>"
+        exercise = state.exercises[key]
+        title = f"Week {exercise.week}: {exercise.title}"
+        stop = "" if title.endswith("?") else "."
+        yield f"<li><strong>{html.escape(title)}{stop}</strong> {_sentence(exercise, name)}</li>"
 
 
-def _sentence(exercise: Exercise, name: str) -> str | None:
-    return next((mistake.says for mistake in exercise.mistakes if mistake.name == name), None)
+def _sentence(exercise: Exercise, name: str) -> str:
+    """What the teacher says to a mistake, with the question of a prediction in place of its letter."""
+    says = next(mistake.says for mistake in exercise.mistakes if mistake.name == name)
+    letter = ITEM.match(says)
+    if not letter or not isinstance(exercise, Predict) or letter["item"] not in exercise.items:
+        return inline(says)
+    question = exercise.items[letter["item"]].question
+    stop = "" if question.endswith("?") else ":"
+    return f'<span class="soft">{html.escape(question)}{stop}</span> {inline(says[letter.end() :])}'
 
 
 def _predictions(state: History) -> str:
@@ -206,14 +215,21 @@ def _days(state: History, today: date) -> str:
     """One square per day, a column per week, the latest at the right."""
     if not state.days:
         return ""
-    start = today - timedelta(days=today.weekday() + 7 * (WEEKS_SHOWN - 1))
-    days = [start + timedelta(days=n) for n in range((today - start).days + 1)]
+    end, span = today, f"the last {WEEKS_SHOWN} weeks"
+    if max(state.days) < _first_day(today):  # nothing of it would be seen
+        end = max(state.days)
+        span = f"the {WEEKS_SHOWN} weeks up to {end:%b} {end.day}, {end.year}"
+    start = _first_day(end)
+    days = [start + timedelta(days=n) for n in range((end - start).days + 1)]
     squares = "".join(_square(day, state.days.get(day, 0)) for day in days)
-    legend = (
-        f"the last {WEEKS_SHOWN} weeks, a column each from Monday to Sunday; stronger color is more attempts"
-    )
+    legend = f"{span}, a column each from Monday to Sunday; stronger color is more attempts"
     box = f'<div class="box"><div class="days">{squares}</div></div>'
     return f'<h2>Days</h2>{box}<p class="soft legend">{legend}</p>'
+
+
+def _first_day(end: date) -> date:
+    """The Monday at the left, if this day is in the column at the right."""
+    return end - timedelta(days=end.weekday() + 7 * (WEEKS_SHOWN - 1))
 
 
 def _square(day: date, count: int) -> str:

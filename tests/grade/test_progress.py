@@ -4,16 +4,18 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from labkit.exercises import all_exercises
 from labkit.exercises.declare import Item, Mistake, Predict
 from labkit.grade import events, progress
 from labkit.grade.history import Prediction, calibration_words, duration, history
-from labkit.grade.page import _span, page
+from labkit.grade.page import _sentence, _span, page
 
 START = datetime(2026, 3, 2, 10).timestamp()
 NOW = datetime(2026, 3, 9, 10).timestamp()
@@ -320,6 +322,48 @@ def test_the_page_says_what_was_done():
     assert '<span class="sign"></span>Title of w01.b <span class="soft"></span>' in text
     assert "March 9, 2026" in text and "Week 0 complete" in text
     assert "2 of 4 right where you expected 4" in text
+
+
+def test_one_try_is_no_tries():
+    text = page(replay(attempt("w00.a", "shape")))
+    assert 'title="w00.a: Title of w00.a, 1 try, next"' in text and '<span class="soft">1 try</span>' in text
+    assert "1 tries" not in text
+
+
+@pytest.mark.parametrize(("passed", "words"), [(0, ">0%<"), (1, ">1%<"), (199, ">99%<"), (200, ">100%<")])
+def test_the_ring_is_empty_only_before_the_first_pass_and_full_only_after_the_last(passed, words):
+    many = {f"w00.{n}": exercise(f"w00.{n}") for n in range(200)}
+    assert words in page(history([attempt(key) for key in list(many)[:passed]], many, {}, NOW))
+
+
+def test_the_days_end_where_the_work_ended_if_that_is_long_ago():
+    state = replay(attempt("w00.a"))
+    soon, long_after = page(state, datetime(2026, 6, 28)), page(state, datetime(2026, 7, 6))
+    assert "the last 18 weeks" in soon and '2026-06-28: 0 attempts"' in soon
+    assert "the 18 weeks up to Mar 2, 2026" in long_after and "2026-03-03" not in long_after
+    assert '2026-03-02: 1 attempt"' in soon and '2026-03-02: 1 attempt"' in long_after
+
+
+def test_a_mistake_names_its_week_and_its_question():
+    says = ["One too many.", "a: the axis is gone.", "In b, x is a view.", "z: nothing is called z."]
+    mistakes = [Mistake(str(n), words, {}) for n, words in enumerate(says)]
+    items = {"a": Item("z(3) > z(1)", lambda: 1), "b": Item("x.T: a view?", lambda: 1)}
+    quiz = replace(exercise("w03.quiz"), items=items, mistakes=mistakes)
+    tries = [attempt("w03.quiz", "values", n, mistake=str(n)) for n in range(4)]
+    text = page(history([*tries, attempt("w03.quiz", minute=9)], {"w03.quiz": quiz}, {}, NOW))
+    assert text.count("<strong>Week 3: Title of w03.quiz.</strong>") == 4
+    assert "</strong> One too many." in text and "</strong> z: nothing is called z." in text
+    assert '<span class="soft">z(3) &gt; z(1):</span> the axis is gone.' in text
+    assert '<span class="soft">x.T: a view?</span> x is a view.' in text
+
+
+def test_every_mistake_of_a_prediction_that_names_a_letter_has_its_question():
+    said = [
+        (one, _sentence(one, mistake.name)) for one in all_exercises().values() for mistake in one.mistakes
+    ]
+    assert not [
+        words for one, words in said if isinstance(one, Predict) and re.match(r"(In )?[a-z][:,]", words)
+    ]
 
 
 def test_titles_are_escaped():
