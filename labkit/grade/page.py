@@ -151,11 +151,16 @@ def _tile_words(work: Work) -> str:
 def _gallery(made: Sequence[Milestone]) -> str:
     """What was built, as it looked when it ran on the learner's own code."""
     figures = "".join(
-        f"<figure>{item.picture or f'<pre>{html.escape(item.text)}</pre>'}"
+        f"<figure>{item.picture or _printed(item.text)}"
         f"<figcaption>Week {item.week}: {html.escape(item.title)}</figcaption></figure>"
         for item in made
     )
     return f'<h2>Milestones</h2><div class="gallery">{figures}</div>' if figures else ""
+
+
+def _printed(text: str) -> str:
+    kind = ' class="wide"' if max(map(len, text.split("\n"))) > WIDE else ""
+    return f"<pre{kind}>{html.escape(text)}</pre>"
 
 
 def _dates(state: History) -> str:

@@ -104,6 +104,9 @@ def test_the_page_on_paper(context, tmp_path, picture):
     adjust, ink = page.locator(".tile.passed").first.evaluate(style)
     assert adjust == "exact" and max(map(int, ink[4:-1].split(","))) < 100
     assert page.evaluate("lessons.canvas()") == [255, 255, 255]
+    for folded in (page.locator(".names li"), page.locator("details li")):
+        shown = folded.evaluate_all("all => all.filter(one => one.checkVisibility() && one.offsetHeight)")
+        assert len(shown) == folded.count() > 0, "what is folded on the screen is open on paper"
     picture(page, "progress-print", whole=True)
 
 
