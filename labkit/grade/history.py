@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -13,6 +14,7 @@ from labkit.grade.answers import Source
 
 PAUSE = 15 * 60  # seconds without an event after which nobody is counted as working
 FAR = 1e11  # no clock is right beyond this
+SKEW = 24 * 60 * 60  # seconds that a clock may have been ahead
 
 
 @dataclass
@@ -69,15 +71,22 @@ class History:
         return [key for key, work in self.work.items() if work.passed]
 
     @property
+    def failing(self) -> list[str]:
+        """Those of `passed` that do not pass anymore: passed for the record, and to be mended."""
+        return [key for key, work in self.work.items() if work.kind == "failing"]
+
+    @property
     def current(self) -> str | None:
-        """What to do next: the exercise tried last if it is open, else the first open one, else None."""
-        if self.latest and not self.work[self.latest].passed:
+        """What to do next: the exercise tried last if it does not pass now, else the first that does not."""
+        to_do = [key for key, work in self.work.items() if work.kind != "passed"]
+        if self.latest in to_do:
             return self.latest
-        return next((key for key, work in self.work.items() if not work.passed), None)
+        return next(iter(to_do), None)
 
     def overcome(self) -> list[tuple[str, str]]:
-        """(exercise, mistake) for every mistake that was met and left behind."""
-        return [(key, name) for key, work in self.work.items() if work.passed for name in work.mistakes]
+        """(exercise, mistake) for every mistake met and left behind without being shown the solution."""
+        mended = [(key, work) for key, work in self.work.items() if work.passed and not work.shown]
+        return [(key, name) for key, work in mended for name in work.mistakes]
 
     def weeks(self) -> dict[int, list[str]]:
         found: dict[int, list[str]] = {}
@@ -113,9 +122,16 @@ _COUNTS = {
 
 
 def history(
-    events: Iterable[Mapping[str, Any]], exercises: dict[str, Exercise], places: Mapping[str, Source]
+    events: Iterable[Mapping[str, Any]],
+    exercises: dict[str, Exercise],
+    places: Mapping[str, Source],
+    now: float | None = None,
 ) -> History:
-    """Replay the events. Exercises that no lesson has are left out, if any lesson is there at all."""
+    """Replay the events. Exercises that no lesson has are left out, if any lesson is there at all.
+
+    Of an event that is later than `now`, only its place in the order is believed, never its time.
+    """
+    now = time.time() if now is None else now
     order = {key: exercises[key] for key in places if key in exercises} or dict(exercises)
     state = History(order, places, {key: Work() for key in order})
     before = 0.0
@@ -125,6 +141,8 @@ def history(
             continue
         if key not in state.work:
             continue
+        dated = at <= now + SKEW
+        at = at if dated else before or now
         spent = at - before if 0 < at - before <= PAUSE else 0.0
         before = at
         state.seconds += spent
@@ -132,7 +150,7 @@ def history(
         if not work.passed:
             work.seconds += spent
         if event["kind"] == "attempt":
-            _attempt(state, key, work, event, at)
+            _attempt(state, key, work, event, at, dated)
         elif event["kind"] == "hint":
             work.hints = max(work.hints, _whole(event.get("number")))
         elif event["kind"] == "solution":
@@ -142,7 +160,7 @@ def history(
     return state
 
 
-def _attempt(state: History, key: str, work: Work, event: Mapping[str, Any], at: float) -> None:
+def _attempt(state: History, key: str, work: Work, event: Mapping[str, Any], at: float, dated: bool) -> None:
     status, mistake = event.get("status"), event.get("mistake")
     if not isinstance(status, str) or status == "not started":
         return
@@ -151,12 +169,14 @@ def _attempt(state: History, key: str, work: Work, event: Mapping[str, Any], at:
     if verdict == work.last:
         return
     work.last, work.status = verdict, status
-    day = datetime.fromtimestamp(at).date()
-    state.days[day] = state.days.get(day, 0) + 1
+    if dated:
+        day = datetime.fromtimestamp(at).date()
+        state.days[day] = state.days.get(day, 0) + 1
     if work.passed:
         return
     work.attempts += 1
-    if isinstance(mistake, str) and mistake not in work.mistakes:
+    declared = [one.name for one in state.exercises[key].mistakes]
+    if mistake in declared and mistake not in work.mistakes:
         work.mistakes.append(mistake)
     if status == "pass":
         work.passed_at = at
@@ -194,6 +214,11 @@ def calibration_words(predictions: Iterable[Prediction]) -> str | None:
     else:
         verdict = "a little too sure" if gap > 0 else "you know more than you think"
     return f"Predictions: {right} of {of} right where you expected {sure:g}; {verdict}."
+
+
+def failing_words(count: int) -> str:
+    """To be added to a count of the passed: how many of them do not pass anymore."""
+    return f", {count} failing now" if count else ""
 
 
 def load() -> History:

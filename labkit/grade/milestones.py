@@ -21,7 +21,7 @@ from labkit.book.notebook import labkit_of
 from labkit.book.percent import Lesson, LessonError
 
 HEADING = re.compile(r"^##? (?P<title>.+)$", re.MULTILINE)
-MILESTONE = re.compile(r"Milestone\s*[:·]\s*(?P<title>.+)")
+MILESTONE = re.compile(r"Milestone:\s*(?P<title>.+)")
 PICTURE = re.compile(
     r'<img alt="(?P<alt>[^"]*)"(?: width="(?P<width>\d+)" height="(?P<height>\d+)")?[^>]*'
     r'src="(?P<source>data:image/[^"]+)"'
@@ -32,7 +32,10 @@ LINES = 16  # of printed text, where there is no picture
 
 @dataclass(frozen=True)
 class Milestone:
-    """`picture` is an image tag that holds its own data, or empty; `text` is the longest printed."""
+    """`picture` is an image tag that holds its own data, or empty; `text` is the longest printed.
+
+    Of several pictures it is the first: a lesson shows what works, then looks closer at what does not.
+    """
 
     week: int
     title: str
@@ -63,7 +66,7 @@ def _of_lesson(root: Path, lesson: Lesson) -> Milestone | None:
         return None
     week = int(lesson.path.parent.name[4:6])
     longest = max(texts, key=len, default="")
-    return Milestone(week, title, (pictures or [""])[-1], _beginning(longest))
+    return Milestone(week, title, (pictures or [""])[0], _beginning(longest))
 
 
 def section(lesson: Lesson) -> tuple[str, set[str]]:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
-from labkit.exercises.declare import Exercise
-from labkit.grade.history import History, Work, calibration, calibration_words, duration
+from labkit.exercises.declare import Exercise, Predict
+from labkit.grade.history import History, Work, calibration, calibration_words, duration, failing_words
 from labkit.grade.milestones import Milestone
 from labkit.grade.verdict import inline
 from labkit.viz.figure import plural
 
 SIGNS = {"passed": "✓", "failing": "!", "tried": "~", "open": ""}
 WEEKS_SHOWN, MISTAKES_SHOWN = 18, 8
+WIDE = 56  # characters of a printed line that need the whole row
+ITEM = re.compile(r"(?:In )?(?P<item>[a-z])[:,] ")  # how a sentence on a prediction names its question
 
 
 def page(state: History, now: datetime | None = None, made: Sequence[Milestone] = ()) -> str:
@@ -40,16 +43,16 @@ def page(state: History, now: datetime | None = None, made: Sequence[Milestone] 
 
 
 def _header(state: History) -> str:
-    passed, total = len(state.passed), len(state.work)
-    if passed == total and total:
+    passed, total, failing = len(state.passed), len(state.work), len(state.failing)
+    if passed == total and total and not failing:
         title = "PyTorch, built by hand: all of it"
     elif passed:
         title = "Building PyTorch by hand"
     else:
         title = "Ready to build PyTorch by hand"
     return (
-        f"<header>{_ring(passed, total)}<div><h1>{title}</h1>"
-        f"<p>{passed} of {total} exercises, each checked against torch.</p>"
+        f"<header>{_ring(passed, failing, total)}<div><h1>{title}</h1>"
+        f"<p>{passed} of {total} exercises, each checked against torch{failing_words(failing)}.</p>"
         f'<p class="soft">{_next(state)}</p></div></header>'
     )
 
@@ -63,18 +66,20 @@ def _next(state: History) -> str:
     return f"Next: {html.escape(exercise.title)} (<code>{key}</code>), about {exercise.minutes} minutes"
 
 
-def _ring(passed: int, total: int) -> str:
-    share = passed / total if total else 0.0
+def _ring(passed: int, failing: int, total: int) -> str:
+    """The share that passes now, at least 1 % once something was passed."""
+    share = (passed - failing) / total if total else 0.0
+    percent = max(math.floor(100 * share), 1 if passed else 0)
     around = 2 * math.pi * 42
     return (
         '<svg class="ring" viewBox="0 0 100 100" role="img" '
-        f'aria-label="{passed} of {total} exercises passed">'
+        f'aria-label="{passed} of {total} exercises passed{failing_words(failing)}">'
         '<circle cx="50" cy="50" r="42" fill="none" stroke="var(--line)" stroke-width="9"/>'
         '<circle cx="50" cy="50" r="42" fill="none" stroke="var(--done)" stroke-width="9"'
         ' transform="rotate(-90 50 50)"'
         f' stroke-dasharray="{share * around:.1f} {around:.1f}"/>'
         '<text x="50" y="57" text-anchor="middle" font-size="22" font-weight="650" fill="var(--ink)">'
-        f"{math.floor(100 * share)}%</text></svg>"
+        f"{percent}%</text></svg>"
     )
 
 
@@ -97,10 +102,12 @@ def _weeks(state: History) -> str:
     rows = []
     for week, keys in state.weeks().items():
         tiles = "".join(_tile(state, key) for key in keys)
-        done = sum(state.work[key].passed for key in keys)
+        works = [state.work[key] for key in keys]
+        done, failing = sum(work.passed for work in works), sum(work.kind == "failing" for work in works)
+        count = f"{done} of {len(keys)}" + (f'<div class="broken">{failing} failing</div>' if failing else "")
         rows.append(
             f'<div class="week"><div>{html.escape(state.week_name(week))}</div>'
-            f'<div class="tiles">{tiles}</div><div class="count soft">{done} of {len(keys)}</div></div>'
+            f'<div class="tiles">{tiles}</div><div class="count soft">{count}</div></div>'
         )
     legend = "✓ passed, ~ not yet, ! passed before, not anymore"
     if state.current is not None:
@@ -135,19 +142,25 @@ def _tile(state: History, key: str) -> str:
 
 
 def _tile_words(work: Work) -> str:
-    if work.first_try:
-        return ", first try"
-    return f", {work.attempts} tries" if work.attempts else ""
+    if not work.attempts:
+        return ""
+    tries = "first try" if work.first_try else f"{work.attempts} {'try' if work.attempts == 1 else 'tries'}"
+    return f", {tries}, failing now" if work.kind == "failing" else f", {tries}"
 
 
 def _gallery(made: Sequence[Milestone]) -> str:
     """What was built, as it looked when it ran on the learner's own code."""
     figures = "".join(
-        f"<figure>{item.picture or f'<pre>{html.escape(item.text)}</pre>'}"
+        f"<figure>{item.picture or _printed(item.text)}"
         f"<figcaption>Week {item.week}: {html.escape(item.title)}</figcaption></figure>"
         for item in made
     )
     return f'<h2>Milestones</h2><div class="gallery">{figures}</div>' if figures else ""
+
+
+def _printed(text: str) -> str:
+    kind = ' class="wide"' if max(map(len, text.split("\n"))) > WIDE else ""
+    return f"<pre{kind}>{html.escape(text)}</pre>"
 
 
 def _dates(state: History) -> str:
@@ -171,15 +184,21 @@ def _mistakes(state: History) -> str:
 
 def _mistake_items(state: History) -> Iterator[str]:
     for key, name in state.overcome():
-        says = _sentence(state.exercises[key], name)
-        if says:
-            title = state.exercises[key].title
-            stop = "" if title.endswith("?") else "."
-            yield f"<li><strong>{html.escape(title)}{stop}</strong> {inline(says)}</li>"
+        exercise = state.exercises[key]
+        title = f"Week {exercise.week}: {exercise.title}"
+        stop = "" if title.endswith("?") else "."
+        yield f"<li><strong>{html.escape(title)}{stop}</strong> {_sentence(exercise, name)}</li>"
 
 
-def _sentence(exercise: Exercise, name: str) -> str | None:
-    return next((mistake.says for mistake in exercise.mistakes if mistake.name == name), None)
+def _sentence(exercise: Exercise, name: str) -> str:
+    """What the teacher says to a mistake, with the question of a prediction in place of its letter."""
+    says = next(mistake.says for mistake in exercise.mistakes if mistake.name == name)
+    letter = ITEM.match(says)
+    if not letter or not isinstance(exercise, Predict) or letter["item"] not in exercise.items:
+        return inline(says)
+    question = exercise.items[letter["item"]].question
+    stop = "" if question.endswith("?") else ":"
+    return f'<span class="soft">{html.escape(question)}{stop}</span> {inline(says[letter.end() :])}'
 
 
 def _predictions(state: History) -> str:
@@ -201,14 +220,21 @@ def _days(state: History, today: date) -> str:
     """One square per day, a column per week, the latest at the right."""
     if not state.days:
         return ""
-    start = today - timedelta(days=today.weekday() + 7 * (WEEKS_SHOWN - 1))
-    days = [start + timedelta(days=n) for n in range((today - start).days + 1)]
+    end, span = today, f"the last {WEEKS_SHOWN} weeks"
+    if max(state.days) < _first_day(today):  # nothing of it would be seen
+        end = max(state.days)
+        span = f"the {WEEKS_SHOWN} weeks up to {end:%b} {end.day}, {end.year}"
+    start = _first_day(end)
+    days = [start + timedelta(days=n) for n in range((end - start).days + 1)]
     squares = "".join(_square(day, state.days.get(day, 0)) for day in days)
-    legend = (
-        f"the last {WEEKS_SHOWN} weeks, a column each from Monday to Sunday; stronger color is more attempts"
-    )
+    legend = f"{span}, a column each from Monday to Sunday; stronger color is more attempts"
     box = f'<div class="box"><div class="days">{squares}</div></div>'
     return f'<h2>Days</h2>{box}<p class="soft legend">{legend}</p>'
+
+
+def _first_day(end: date) -> date:
+    """The Monday at the left, if this day is in the column at the right."""
+    return end - timedelta(days=end.weekday() + 7 * (WEEKS_SHOWN - 1))
 
 
 def _square(day: date, count: int) -> str:

@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from labkit import paths
-from labkit.grade.history import History, calibration_words, duration, load
+from labkit.grade.history import History, calibration_words, duration, failing_words, load
 from labkit.grade.milestones import reached
 from labkit.grade.page import page
 
@@ -39,8 +39,11 @@ def report(state: History, everything: bool = False) -> Iterator[str]:
         works = [state.work[key] for key in keys]
         done = sum(work.passed for work in works)
         yield ""
-        yield f"{state.week_name(week):28} {_bar(done, len(keys))} {done} of {len(keys)}"
-        if everything or (done < len(keys) and any(work.attempts for work in works)):
+        failing = sum(work.kind == "failing" for work in works)
+        bar = _bar(done - failing, len(keys))
+        yield f"{state.week_name(week):28} {bar} {done} of {len(keys)}{failing_words(failing)}"
+        begun = any(work.attempts for work in works)
+        if everything or (begun and done - failing < len(keys)):
             yield from (f"  {MARKS[state.work[key].kind]} {_line(state, key)}".rstrip() for key in keys)
     yield ""
     words = calibration_words(state.predictions)
@@ -55,6 +58,7 @@ def summary(state: History) -> str:
         return f"Nothing tried yet: {len(state.work)} exercises are waiting."
     first = sum(state.work[key].first_try for key in passed)
     words = f"{len(passed)} of {len(state.work)} exercises passed, {first} on the first try"
+    words += failing_words(len(state.failing))
     met = sum(len(work.mistakes) for work in state.work.values())
     if met:
         words += f"; {len(state.overcome())} of {met} mistakes overcome"

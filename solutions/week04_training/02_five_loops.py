@@ -592,7 +592,7 @@ for weight in tqdm((1.0, 20.0), desc="shirts"):
 # guess is nearly always "no". Only its *threshold* is wrong, and the weight moved the threshold, at the price of many false
 # alarms. When a rare class is never predicted, look at the scores before you look for a larger model.
 #
-# ## Milestone · One report
+# ## Milestone: one report
 #
 # Five tasks, five loops, your metrics, your evaluation, your checkpoint, your patience. One page:
 # %% id=w04b-report

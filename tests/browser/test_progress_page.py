@@ -18,8 +18,11 @@ START = "weeks/week00_start/01_start.ipynb"
 BEGAN = 1_767_000_000  # seconds since 1970
 
 
-def learner(folder, weeks: int):
-    """The page of someone who has solved so many weeks, each exercise after meeting its first mistake."""
+def learner(folder, weeks: int, broken: str | None = None):
+    """The page of someone who has solved so many weeks, each exercise after meeting its first mistake.
+
+    `broken` is an exercise that they changed since, and that does not pass anymore.
+    """
     shutil.copytree(REPOSITORY / "solutions", folder / "solutions", ignore=shutil.ignore_patterns("*.ipynb"))
     for path in lesson_paths(REPOSITORY):
         solved = int(path.parent.name[4:6]) < weeks
@@ -33,6 +36,8 @@ def learner(folder, weeks: int):
         for mistake in exercise.mistakes[:1]:
             events.append({"ex": key, "status": "values", "mistake": mistake.name, "at": (at := at + 400)})
         events.append({"ex": key, "status": "pass", "mistake": None, "at": (at := at + 500)})
+    if broken:
+        events.append({"ex": broken, "status": "values", "mistake": None, "at": at + 400})
     (folder / "progress").mkdir()
     lines = [json.dumps({"kind": "attempt", **event}) for event in events]
     (folder / "progress/events.jsonl").write_text("\n".join(lines) + '\n{"kind": "attem')  # and a torn line
@@ -73,6 +78,21 @@ def test_the_page_at_every_stage(weeks, title, context, tmp_path, picture):
             assert path.exists()
 
 
+def test_a_course_in_which_one_exercise_broke(context, tmp_path, picture):
+    page = context.new_page()
+    page.goto(learner(tmp_path, 99, broken="w02.value").as_uri())
+    assert page.locator("h1").inner_text() == "Building PyTorch by hand"
+    assert "99%" in page.locator(".ring").inner_html() and page.locator(".tile.failing.current").count() == 1
+    for theme in THEMES:
+        page.emulate_media(color_scheme=theme)
+        assert_readable(page.locator("body"))
+        for width in (1280, 400, 320):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.locator(".broken").bounding_box()["height"] < 30, "one line"
+            picture(page, f"progress-broken-{width}-{theme}", whole=True)
+
+
 def test_the_page_on_paper(context, tmp_path, picture):
     """Paper is white, whatever the screen prefers, and a sign on a colored square needs its color."""
     page = context.new_page()
@@ -84,6 +104,9 @@ def test_the_page_on_paper(context, tmp_path, picture):
     adjust, ink = page.locator(".tile.passed").first.evaluate(style)
     assert adjust == "exact" and max(map(int, ink[4:-1].split(","))) < 100
     assert page.evaluate("lessons.canvas()") == [255, 255, 255]
+    for folded in (page.locator(".names li"), page.locator("details li")):
+        shown = folded.evaluate_all("all => all.filter(one => one.checkVisibility() && one.offsetHeight)")
+        assert len(shown) == folded.count() > 0, "what is folded on the screen is open on paper"
     picture(page, "progress-print", whole=True)
 
 

@@ -82,6 +82,32 @@ def test_a_very_wide_picture_is_marked_for_a_row_of_its_own(course, height, wide
     assert made.picture.startswith('<img class="wide"') == wide
 
 
+def test_of_several_pictures_the_first_is_shown(course):
+    second = PICTURE.replace("ring", "failure")
+    save(course, **{"t-made": [shown(PICTURE), shown(second)]})
+    (made,) = reached(course)
+    assert "ring" in made.picture and "failure" not in made.picture
+
+
+def test_week_3_shows_what_is_read_not_what_is_misread(tmp_path):
+    """The solutions in place of a learner's notebooks: they have the outputs of every milestone."""
+    (tmp_path / "solutions").symlink_to(paths.root() / "solutions")
+    (tmp_path / "weeks").symlink_to(paths.root() / "solutions")
+    made = {(one.week, one.title): one for one in reached(tmp_path)}
+    assert (
+        len(made) == 8 and 'alt="16 images:' in made[3, "handwritten digits, read by your own code"].picture
+    )
+    assert all(title[0].islower() for _, title in made), "titles go on after 'Week 4: '"
+
+
+@pytest.mark.parametrize(
+    ("line", "wide"), [("a line of a table" * 2, False), ("a line of a table" * 4, True)]
+)
+def test_printed_lines_share_a_row_if_they_are_short(course, line, wide):
+    save(course, **{"t-made": [printed(f"{line}\nend")]})
+    assert ('<pre class="wide">' in page(history([], {}, {}), made=reached(course))) == wide
+
+
 def test_lines_of_text_in_either_form(course):
     save(course, **{"t-made": [printed(["one\n", "<two>\n"])]})
     (made,) = reached(course)

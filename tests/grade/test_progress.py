@@ -4,18 +4,21 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from labkit.exercises import all_exercises
 from labkit.exercises.declare import Item, Mistake, Predict
 from labkit.grade import events, progress
 from labkit.grade.history import Prediction, calibration_words, duration, history
-from labkit.grade.page import _span, page
+from labkit.grade.page import _sentence, _span, page
 
 START = datetime(2026, 3, 2, 10).timestamp()
+NOW = datetime(2026, 3, 9, 10).timestamp()
 
 
 def exercise(key):
@@ -40,7 +43,12 @@ def attempt(key, status="pass", minute=0.0, **content):
 
 
 def replay(*items):
-    return history(items, COURSE, {})
+    return history(items, COURSE, {}, NOW)
+
+
+def complete(*after):
+    """Everything passed, then some more."""
+    return replay(*(attempt(key, minute=n) for n, key in enumerate(COURSE)), *after)
 
 
 def test_nothing_yet():
@@ -78,8 +86,35 @@ def test_what_comes_next():
 
 def test_a_pass_that_no_longer_holds_is_shown_and_stays_a_pass():
     state = replay(attempt("w00.a"), attempt("w00.a", "values", 1))
-    assert state.work["w00.a"].kind == "failing" and state.passed == ["w00.a"]
+    assert state.work["w00.a"].kind == "failing" and state.passed == state.failing == ["w00.a"]
     assert any(line.startswith("  [!] w00.a") for line in progress.report(state))
+    assert progress.summary(state).startswith("1 of 4 exercises passed, 1 on the first try, 1 failing now;")
+
+
+def test_what_fails_again_is_what_to_go_on_with():
+    broken = attempt("w00.b", "values", 9)
+    assert replay(attempt("w00.b"), broken).current == "w00.b", "the latest, though w00.a is open"
+    assert replay(attempt("w00.a"), attempt("w00.b"), broken, attempt("w01.a", minute=10)).current == "w00.b"
+    mended = replay(attempt("w00.b"), broken, attempt("w00.b", minute=10))
+    assert (mended.failing, mended.current) == ([], "w00.a")
+
+
+def test_a_course_with_a_failing_exercise_is_not_done():
+    state = complete(attempt("w00.b", "values", 9))
+    lines = list(progress.report(state))
+    assert lines[-1].startswith("Go on with: w00.b") and "All done" not in "\n".join(lines)
+    assert [line.split("] ", 1)[-1] for line in lines if line.startswith("Week")] == [
+        "2 of 2, 1 failing now",
+        "2 of 2",
+    ]
+    assert sum(line.startswith("  [") for line in lines) == 2, "week 0 is listed, week 1 is not"
+    text = page(state, datetime(2026, 3, 9))
+    assert "all of it" not in text and ">75%<" in text
+    assert "Next: Title of w00.b" in text and "checked against torch, 1 failing now." in text
+    assert (
+        'aria-label="4 of 4 exercises passed, 1 failing now"' in text and text.count(">1 failing</div>") == 1
+    )
+    assert 'aria-label="w00.b: Title of w00.b, first try, failing now, next"' in text
 
 
 def test_time_does_not_count_pauses():
@@ -91,6 +126,14 @@ def test_a_solution_shown_first_is_no_first_try():
     shown = {"kind": "solution", "at": START, "ex": "w00.a"}
     assert not replay(shown, attempt("w00.a", minute=1)).work["w00.a"].first_try
     assert replay(attempt("w00.a"), shown).work["w00.a"].first_try
+
+
+def test_a_mistake_is_not_overcome_by_reading_the_solution():
+    met = attempt("w00.a", "values", mistake="off")
+    shown = {"kind": "solution", "at": START + 60, "ex": "w00.a"}
+    read = replay(met, shown, attempt("w00.a", minute=2))
+    assert read.overcome() == [] and "0 of 1 mistakes overcome" in progress.summary(read)
+    assert replay(met, attempt("w00.a", minute=0.5), shown).overcome() == [("w00.a", "off")]
 
 
 def test_milestones():
@@ -110,6 +153,7 @@ def test_milestones():
         {"kind": "attempt", "ex": "w00.a", "at": START, "status": 7},
         {"kind": "attempt", "ex": "w00.a", "at": float("inf"), "status": "pass"},
         {"kind": "attempt", "ex": "w00.a", "at": float("nan"), "status": "pass"},
+        {"kind": "attempt", "ex": "w00.a", "at": 2 * NOW, "status": "error", "mistake": ["off"]},
         {"kind": "hint", "ex": "w00.a", "at": START, "number": None},
         {"kind": "hint", "ex": "w00.a", "at": START, "number": "two"},
         {"kind": "prediction", "ex": "w00.a", "at": START, "right": "1", "of": None, "sure": [3]},
@@ -142,9 +186,26 @@ def test_predictions_edited_by_hand_stay_within_what_was_asked():
 
 def test_a_clock_that_was_wrong_once_does_not_stop_the_time():
     state = replay(attempt("w00.a", minute=0), attempt("w00.b", minute=1e6), attempt("w01.a", minute=2))
+    assert state.seconds == 120
+    state = replay(attempt("w00.a", minute=0), attempt("w00.b", minute=-1e6), attempt("w01.a", minute=2))
     assert state.seconds == 0
     state = replay(*(attempt(key, minute=n) for key, n in zip(COURSE, (1e6, 2, 5, 9), strict=True)))
     assert state.seconds == 7 * 60
+
+
+def test_a_time_after_now_is_not_believed_but_the_rest_of_its_event_is():
+    later = datetime(2035, 1, 1).timestamp()
+    state = replay(attempt("w00.a"), attempt("w00.b") | {"at": later}, attempt("w01.a", minute=5))
+    assert list(state.days.values()) == [2] and state.seconds == 300
+    assert state.passed == ["w00.a", "w00.b", "w01.a"] and state.work["w00.b"].passed_at == START
+    first = replay(attempt("w00.a") | {"at": later})
+    assert first.passed == ["w00.a"] and first.days == {} and "2035" not in page(first)
+    assert sum(replay(attempt("w00.a") | {"at": NOW + 3600}).days.values()) == 1, "a clock may be a bit ahead"
+
+
+def test_a_mistake_that_is_not_declared_is_not_counted():
+    state = replay(attempt("w00.a", "values", mistake="x"), attempt("w00.a", "shape", mistake="off"))
+    assert state.work["w00.a"].mistakes == ["off"] and state.work["w00.a"].attempts == 2
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(0, "0 min"), (3599, "1 h 0 min"), (7800, "2 h 10 min")])
@@ -261,6 +322,48 @@ def test_the_page_says_what_was_done():
     assert '<span class="sign"></span>Title of w01.b <span class="soft"></span>' in text
     assert "March 9, 2026" in text and "Week 0 complete" in text
     assert "2 of 4 right where you expected 4" in text
+
+
+def test_one_try_is_no_tries():
+    text = page(replay(attempt("w00.a", "shape")))
+    assert 'title="w00.a: Title of w00.a, 1 try, next"' in text and '<span class="soft">1 try</span>' in text
+    assert "1 tries" not in text
+
+
+@pytest.mark.parametrize(("passed", "words"), [(0, ">0%<"), (1, ">1%<"), (199, ">99%<"), (200, ">100%<")])
+def test_the_ring_is_empty_only_before_the_first_pass_and_full_only_after_the_last(passed, words):
+    many = {f"w00.{n}": exercise(f"w00.{n}") for n in range(200)}
+    assert words in page(history([attempt(key) for key in list(many)[:passed]], many, {}, NOW))
+
+
+def test_the_days_end_where_the_work_ended_if_that_is_long_ago():
+    state = replay(attempt("w00.a"))
+    soon, long_after = page(state, datetime(2026, 6, 28)), page(state, datetime(2026, 7, 6))
+    assert "the last 18 weeks" in soon and '2026-06-28: 0 attempts"' in soon
+    assert "the 18 weeks up to Mar 2, 2026" in long_after and "2026-03-03" not in long_after
+    assert '2026-03-02: 1 attempt"' in soon and '2026-03-02: 1 attempt"' in long_after
+
+
+def test_a_mistake_names_its_week_and_its_question():
+    says = ["One too many.", "a: the axis is gone.", "In b, x is a view.", "z: nothing is called z."]
+    mistakes = [Mistake(str(n), words, {}) for n, words in enumerate(says)]
+    items = {"a": Item("z(3) > z(1)", lambda: 1), "b": Item("x.T: a view?", lambda: 1)}
+    quiz = replace(exercise("w03.quiz"), items=items, mistakes=mistakes)
+    tries = [attempt("w03.quiz", "values", n, mistake=str(n)) for n in range(4)]
+    text = page(history([*tries, attempt("w03.quiz", minute=9)], {"w03.quiz": quiz}, {}, NOW))
+    assert text.count("<strong>Week 3: Title of w03.quiz.</strong>") == 4
+    assert "</strong> One too many." in text and "</strong> z: nothing is called z." in text
+    assert '<span class="soft">z(3) &gt; z(1):</span> the axis is gone.' in text
+    assert '<span class="soft">x.T: a view?</span> x is a view.' in text
+
+
+def test_every_mistake_of_a_prediction_that_names_a_letter_has_its_question():
+    said = [
+        (one, _sentence(one, mistake.name)) for one in all_exercises().values() for mistake in one.mistakes
+    ]
+    assert not [
+        words for one, words in said if isinstance(one, Predict) and re.match(r"(In )?[a-z][:,]", words)
+    ]
 
 
 def test_titles_are_escaped():

@@ -143,8 +143,9 @@ def test_what_was_checked_before_is_recorded_again_when_its_record_is_gone(live,
 def test_an_exercise_that_passed_before_is_failing(live, solved):
     live.check(solved)
     assert live.check(put(solved, "w00.answer", WRONG))["verdicts"]["w00.answer"]["state"] == "failing"
-    rows = live.ask("state")[1]["weeks"][0]["lessons"][0]["exercises"]
-    assert rows[0]["state"] == "failing"
+    state = live.ask("state")[1]
+    assert state["weeks"][0]["lessons"][0]["exercises"][0]["state"] == "failing"
+    assert (state["passed"], state["next"]) == (4, "w00.answer"), "counted, and what to go on with"
 
 
 def test_a_copy_or_a_renamed_notebook_is_known_by_its_cells(live, solved):
