@@ -95,7 +95,7 @@ def _art(pictures: list, names: list[str], width: int) -> list[str]:
         gray = picture if picture.ndim == 2 else picture.mean(-1)
         step = max(1, math.ceil(max(gray.shape) / width))
         means = _means(gray, 2 * step, step)
-        brightest = means.max() or 1.0 if picture.ndim == 2 else 255.0  # gray has no scale of its own
+        brightest = means.max() or 1.0  # a mean is darker than the brightest of its pixels
         rows = ["".join(SHADES[round(9 * v / brightest)] for v in row) for row in means]
         cut = len(name) > width and len(pictures) > 1
         blocks.append([name[: width - 3] + "..." if cut else name, *rows])

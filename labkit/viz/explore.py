@@ -27,6 +27,7 @@ EXAMPLES = {  # name: (shape, stride, offset, storage)
     "windows of 3": ("10, 3", "1, 1", 0, 12),
     "one row repeated": ("3, 4", "0, 1", 4, 12),
 }
+PLACE = "[controls of the picture below]"  # where there are none; ipywidgets would say VBox(children=(...
 STILL = "The controls work in a running notebook: make lab, then run this cell."
 STILL_HTML = f'<div class="labkit-still">{STILL.replace("make lab", "<code>make lab</code>")}</div>'
 
@@ -86,9 +87,7 @@ class Explorer:
         from IPython.display import display
 
         if not os.environ.get("LABKIT_LANE"):
-            controls = self.controls._repr_mimebundle_()
-            controls.pop("text/plain")  # VBox(children=(...: no words for anybody
-            display(controls, raw=True)
+            display(self.controls._repr_mimebundle_() | {"text/plain": PLACE}, raw=True)
         self._handle = display(self._picture(), raw=True, display_id=True)
 
     def _picture(self) -> dict[str, str]:
