@@ -28,7 +28,7 @@ STATUSES = (
 )
 RECORD_MIME = "application/vnd.labkit.result+json"
 _COLORS = {"pass": "#00875a", "not started": "#6b7280"}
-_WRONG = "#c2410c"
+_WRONG = "#c8450c"
 _HINT = "Hint: `make hint EX="
 MOST_LINES, LONGEST = 10, 160
 
@@ -76,7 +76,7 @@ class Verdict:
         color = _COLORS.get(self.status, _WRONG)
         word, _, name = self.title.partition("  ")
         badge = f"border:2px solid {color};padding:0 6px;border-radius:4px"
-        body = "".join(f"<div>{inline(_beside_the_panel(line))}</div>" for line in self.lines)
+        body = "".join(f"<div>{_marked(line)}</div>" for line in self.lines)
         return (
             f'<div role="status" style="border-left:4px solid {color};padding:6px 12px;margin:4px 0;'
             f'line-height:1.5;max-width:52em"><div style="margin-bottom:2px">'
@@ -121,11 +121,11 @@ def hint_line(exercise: Exercise) -> str:
     return f"{_HINT}{exercise.id}`"
 
 
-def _beside_the_panel(line: str) -> str:
-    """A line of the box: in JupyterLab a hint is one click away, without a terminal."""
+def _marked(line: str) -> str:
+    """A line of the box. Where the panel is, its style sheet names the Hint button before the command."""
     if not line.startswith(_HINT):
-        return line
-    return line.replace("Hint: ", "Hint: the Hint button at the side, or ", 1)
+        return inline(line)
+    return f'Hint: <span class="labkit-hint">{inline(line.removeprefix("Hint: "))}</span>'
 
 
 def is_blank(value: Any) -> bool:

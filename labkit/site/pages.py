@@ -18,6 +18,7 @@ from labkit.book.course import lesson_paths, lesson_title, read_lesson, week_tit
 from labkit.book.notebook import Cell, Notebook, dumps, labkit_of, learner_notebook, make_cell, read
 from labkit.book.percent import MARKER, Lesson
 from labkit.site import SiteError
+from labkit.viz.explore import STILL_HTML
 
 LINK = re.compile(r"(?<!!)\[(?P<words>[^\]\[]*)\]\((?P<target>[^)\s]+)\)")
 WEEK_ROW = re.compile(r"^\| (?P<week>\d+) \| (?P<what>[^|]+?) \|", re.MULTILINE)
@@ -100,12 +101,14 @@ def _stored(root: Path, lesson: Lesson) -> dict[str, Cell]:
 
 
 def _readable(output: dict[str, Any]) -> dict[str, Any]:
-    """An output without the record that only the grader reads."""
+    """An output without the grader's record and an explorer's note, which is a cell of its own here."""
     if "data" not in output:
         return output
     kept = {
         mime: value for mime, value in output["data"].items() if not mime.startswith("application/vnd.labkit")
     }
+    if "text/html" in kept:
+        kept["text/html"] = "".join(kept["text/html"]).replace(STILL_HTML, "")
     return output | {"data": kept}
 
 

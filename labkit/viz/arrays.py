@@ -10,7 +10,7 @@ from labkit.viz.figure import Figure, as_array, number, plural, shorten
 from labkit.viz.svg import INK, ORANGE, SOFT, TINTS, Canvas, text_width
 
 SHADES = " .:-=+*#%@"  # from 0 to 1
-MOST_IMAGES = 64
+MOST_IMAGES, IN_WORDS = 64, 16  # images in a picture, and those of them that its text draws
 ROWS, COLUMNS = 10, 8  # larger arrays are drawn as heat maps
 SIDE_BY_SIDE = 600  # pixels; what is wider would shrink in a notebook until nobody can read it
 
@@ -42,14 +42,15 @@ def image_grid(
         canvas.image(x + (side - w * scale) / 2, y, w * scale, h * scale, png(picture))
     alt = (
         f"{plural(len(pictures), 'image')}: "
-        + ", ".join(names[:12])
-        + ("." if len(names) <= 12 else ", and more.")
+        + ", ".join(names[:IN_WORDS])
+        + ("." if len(names) <= IN_WORDS else ", and more.")
     )
-    lines = [title or plural(len(pictures), "image")]
-    for first in range(0, len(pictures), 4):
-        lines += _art(pictures[first : first + 4], names[first : first + 4]) if first < 8 else []
-    if len(pictures) > 8:
-        lines.append("and: " + ", ".join(names[8:]))
+    lines = [title or plural(len(pictures), "image"), f"from dark to bright: '{SHADES}'"]
+    width = min(32, 64 // min(4, len(pictures)))
+    for first in range(0, min(len(pictures), IN_WORDS), 4):
+        lines += _art(pictures[first : first + 4], names[first : first + 4], width)
+    if len(pictures) > IN_WORDS:
+        lines.append("and: " + ", ".join(names[IN_WORDS:]))
     return canvas.figure(title, [], alt, "\n".join(lines))
 
 
@@ -87,19 +88,32 @@ def png(picture: Any) -> str:
     return base64.b64encode(buffer.getvalue()).decode()
 
 
-def _art(pictures: list, names: list[str]) -> list[str]:
-    """Images side by side as characters, dark to bright, at most 16 wide."""
+def _art(pictures: list, names: list[str], width: int) -> list[str]:
+    """Images side by side as characters, dark to bright, at most `width` wide; one alone keeps its name."""
     blocks = []
     for picture, name in zip(pictures, names, strict=True):
         gray = picture if picture.ndim == 2 else picture.mean(-1)
-        step = max(1, math.ceil(max(gray.shape) / 16))
-        rows = ["".join(SHADES[int(v) * 9 // 255] for v in row) for row in gray[:: 2 * step, ::step]]
-        blocks.append([shorten(name, 16).replace("…", "."), *rows])
+        step = max(1, math.ceil(max(gray.shape) / width))
+        means = _means(gray, 2 * step, step)
+        brightest = means.max() or 1.0  # a mean is darker than the brightest of its pixels
+        rows = ["".join(SHADES[round(9 * v / brightest)] for v in row) for row in means]
+        cut = len(name) > width and len(pictures) > 1
+        blocks.append([name[: width - 3] + "..." if cut else name, *rows])
     height = max(map(len, blocks))
     lines = [
-        "  ".join((b[i] if i < len(b) else "").ljust(16) for b in blocks).rstrip() for i in range(height)
+        "  ".join((b[i] if i < len(b) else "").ljust(width) for b in blocks).rstrip() for i in range(height)
     ]
     return ["", *lines]
+
+
+def _means(gray: Any, high: int, wide: int) -> Any:
+    """The means of blocks of `high` by `wide` pixels; a character is about twice as high as wide."""
+    import numpy as np
+
+    rows, columns = range(0, gray.shape[0], high), range(0, gray.shape[1], wide)
+    sums = np.add.reduceat(np.add.reduceat(gray.astype(float), rows, 0), columns, 1)
+    counts = np.add.reduceat(np.add.reduceat(np.ones(gray.shape), rows, 0), columns, 1)
+    return sums / counts
 
 
 def compare(

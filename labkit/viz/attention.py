@@ -1,6 +1,7 @@
 """`attention`: who looks at whom, as a map; `attention_explorer`: pick a layer, a head and a token."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from labkit.viz.svg import BLUE, INK, ORANGE, SOFT, Canvas, text_width
 MOST, MOST_MAPS = 16, 24  # tokens of a map with words; maps in one picture
 LETTERS, HEIGHT = 10, 28  # of a token's name, and of a cell in pixels
 WIDEST = 828
+CHOICE = "A row's largest weight, on average"
 
 
 def attention(
@@ -67,7 +69,12 @@ def _percent(weight: float) -> str:
 
 
 def _ascii(name: str) -> str:
-    return name.replace("…", ".").encode("ascii", "backslashreplace").decode()
+    return name.replace("…", "...").encode("ascii", "backslashreplace").decode()
+
+
+def _in_table(name: str) -> str:
+    """A token as a heading of the text's table: one that was cut shows it and is no wider for it."""
+    return _ascii(f"{name[:-3]}..." if name.endswith("…") else name)
 
 
 def _shade(weight: float) -> str:
@@ -100,10 +107,14 @@ def _map(w: Any, rows: list[str], columns: list[str], query: int | None, title: 
     i, j = (query, int(w[query].argmax())) if query is not None else divmod(int(w.argmax()), w.shape[1])
     here, there = (f', "{names[n]}"' if names[n] != str(n) else "" for names, n in ((rows, i), (columns, j)))
     strongest = f"Row {i}{here}{',' if here else ''} looks most at column {j}{there}: {_percent(w[i, j])}%"
-    caption = ["Each row adds up to 100%. Darker is more, a dot is exactly 0.", strongest]
-    grid = [["", *columns], *([name, *map(_percent, row)] for name, row in zip(rows, w, strict=True))]
+    zeros = bool((w == 0).any())
+    full = "Each row adds up to 100%"
+    caption = [f"{full}. Darker is more{', a dot is exactly 0' if zeros else ''}.", strongest]
+    said = [f"{full}{', 0 is exactly 0' if zeros else ''}.", strongest]
+    grid = [["", *map(_in_table, columns)]]
+    grid += [[_in_table(name), *map(_percent, row)] for name, row in zip(rows, w, strict=True)]
     frame = "" if query is None else f"; row {query} is framed"
-    lines = [heading, *caption, f"rows are queries, columns are keys{frame}:", *table(grid)]
+    lines = [heading, *said, f"rows are queries, columns are keys{frame}:", *table(grid)]
     return canvas.figure(heading, caption, f"{heading}. {strongest}.", _ascii("\n".join(lines)))
 
 
@@ -150,22 +161,22 @@ def _maps(w: Any, layers: bool, names: Sequence[str] | None, title: str) -> Figu
         else f"{count} {'heads' if names is None else 'maps'}"
     )
     caption = ["Rows are queries, columns are keys, both from the first token. Darker is more."]
-    alt = (
-        f"{heading}: maps of {w.shape[2]} queries and {w.shape[3]} keys. {lines[0][0].upper()}{lines[0][1:]}."
-    )
-    return canvas.figure(heading, caption, alt, "\n".join([_ascii(heading), *caption, *lines]))
+    size = f"{w.shape[2]} queries and {w.shape[3]} keys each"
+    alt = f"{heading}: {size}. {CHOICE}: {'; '.join(lines)}."
+    return canvas.figure(heading, caption, alt, "\n".join([_ascii(heading), size, f"{CHOICE}:", *lines]))
 
 
 def _habit(one: Any) -> str:
-    """The distance at which a head looks most on average, of those that at least half of its rows have."""
-    t, s = one.shape
-    distances = range(1 - s, t)
-    means = {
-        back: one.diagonal(-back).mean() for back in distances if one.diagonal(-back).size * 2 >= min(t, s)
-    }
-    back = max(means, key=lambda distance: (round(float(means[distance]), 6), -abs(distance)))
-    where = "at itself" if back == 0 else f"{abs(back)} {'back' if back > 0 else 'ahead'}"
-    return f"looks most {where} ({_percent(means[back])}% on average)"
+    """How hard the rows of a map choose, and how far away, if at least 2 of 5 choose the same distance."""
+    largest = one.max(1)
+    alone = (one > largest[:, None] - 1e-6).sum(1) == 1  # a row that is even chooses nothing
+    distances = [i - int(one[i].argmax()) for i in range(len(one)) if alone[i]]
+    said = f"{_percent(largest.mean())}%"
+    back, count = max(Counter(distances).items(), key=lambda item: (item[1], -abs(item[0])), default=(0, 0))
+    if 5 * count < 2 * len(one):
+        return said
+    where = "at themselves" if back == 0 else f"{abs(back)} {'back' if back > 0 else 'ahead'}"
+    return f"{said}, {count} of {len(one)} rows look most {where}"
 
 
 def attention_explorer(

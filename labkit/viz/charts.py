@@ -165,3 +165,8 @@ def argmin(ys: Any) -> int | None:
     import numpy as np
 
     return int(np.argmin(np.where(np.isfinite(ys), ys, np.inf))) if np.isfinite(ys).any() else None
+
+
+def argmax(ys: Any) -> int | None:
+    """Index of the highest finite value, or None."""
+    return argmin(-ys)

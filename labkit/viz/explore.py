@@ -3,6 +3,10 @@
 The picture is an ordinary output below the controls, replaced as they move, not part of the widget. So the
 saved notebook always holds the last picture, and shows it when no kernel is running. With LABKIT_LANE set
 (as when the lesson notebooks are built) only the picture is shown: stored notebooks have no dead controls.
+
+Below the picture stands where the controls work. It is part of the picture's output, which every page shows;
+the place of the controls may be empty there, or hold some that move nothing. Where they work, in JupyterLab,
+labkit.css hides it.
 """
 
 import os
@@ -23,7 +27,9 @@ EXAMPLES = {  # name: (shape, stride, offset, storage)
     "windows of 3": ("10, 3", "1, 1", 0, 12),
     "one row repeated": ("3, 4", "0, 1", 4, 12),
 }
-STILL = "The controls need a kernel: open the notebook in JupyterLab and run this cell. A still picture:"
+PLACE = "[controls of the picture below]"  # where there are none; ipywidgets would say VBox(children=(...
+STILL = "The controls work in a running notebook: make lab, then run this cell."
+STILL_HTML = f'<div class="labkit-still">{STILL.replace("make lab", "<code>make lab</code>")}</div>'
 
 
 class Explorer:
@@ -74,15 +80,19 @@ class Explorer:
         note = f'<div role="status" style="line-height:1.4"><b>Note:</b> {escape(self.message)}</div>'
         self._note.value = note if self.message else ""
         if self._handle is not None:
-            self._handle.update(self.figure)
+            self._handle.update(self._picture(), raw=True)
         self.drawn = values
 
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
         if not os.environ.get("LABKIT_LANE"):
-            display(self.controls._repr_mimebundle_() | {"text/plain": STILL}, raw=True)
-        self._handle = display(self.figure, display_id=True)
+            display(self.controls._repr_mimebundle_() | {"text/plain": PLACE}, raw=True)
+        self._handle = display(self._picture(), raw=True, display_id=True)
+
+    def _picture(self) -> dict[str, str]:
+        """The figure, and below it where the controls work."""
+        return {"text/html": self.figure.html + STILL_HTML, "text/plain": f"{self.figure.text}\n{STILL}"}
 
 
 def _numbers(text: str, what: str) -> tuple[int, ...]:

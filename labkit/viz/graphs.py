@@ -14,7 +14,7 @@ from typing import Any
 from labkit.viz.figure import Figure, as_array, number, plural, shorten, table
 from labkit.viz.svg import BLUE, GHOST, GREEN, INK, TINTS, Canvas, spread, text_width
 
-MOST_NODES, NODES_IN_SUMMARY = 40, 12
+MOST_NODES, NODES_IN_SUMMARY, LEAVES_IN_ALT = 40, 12, 6
 BOX, BETWEEN = 28, 44
 RUST = "#9a3d00"  # gradients: dark enough for small text
 
@@ -81,10 +81,16 @@ def graph(
     text = "\n".join(([title] if title else []) + caption + _words(drawn))
     canvas = Canvas()
     _draw(canvas, _layout(drawn), drawn[-1])
-    alt = f"Computation graph of {plural(len(items), 'node')} ending in {items[-1].label}."
-    if items[-1].value:
-        alt = f"{alt[:-1]} with value {items[-1].value}."
-    return canvas.figure(title, caption, alt, text)
+    alt = f"Computation graph of {plural(len(items), 'node')} ending in {items[-1].label}"
+    alt += f" with value {items[-1].value}" if items[-1].value else ""
+    return canvas.figure(title, caption, f"{alt}{_leaf_gradients(drawn)}.", text)
+
+
+def _leaf_gradients(items: list[Item]) -> str:
+    """What a backward pass left at the first leaves, for the alt text; nothing before it."""
+    found = [f"{item.name} {item.grad}" for item in items if not item.parents and item.grad]
+    more = ", and more" if len(found) > LEAVES_IN_ALT else ""
+    return f"; gradients of the leaves: {', '.join(found[:LEAVES_IN_ALT])}{more}" if found else ""
 
 
 class _Reader:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from labkit.viz.charts import STYLES, against, argmin, as_runs, draw_lines, new_chart
+from labkit.viz.charts import STYLES, against, argmax, argmin, as_runs, draw_lines, new_chart
 from labkit.viz.figure import Figure, as_array, number, plural, table
 from labkit.viz.svg import BLUE, CARD, INK, ORANGE, PALETTE, TINTS
 
@@ -24,22 +24,51 @@ def curves(
         remarks = draw_lines(chart.ax, xs, arrays, log)
         chart.ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
         return chart.figure(
-            _curves_alt(arrays, ylabel, xlabel), _curve_words(title, xs, arrays, xlabel, ylabel) + remarks
+            _curves_alt(xs, arrays, ylabel, xlabel), _curve_words(title, xs, arrays, xlabel, ylabel) + remarks
         )
 
 
-def _curves_alt(arrays: dict[str, Any], ylabel: str, xlabel: str) -> str:
-    parts = [f"{name or ylabel} goes from {number(ys[0])} to {number(ys[-1])}" for name, ys in arrays.items()]
+def _curves_alt(xs: dict, arrays: dict[str, Any], ylabel: str, xlabel: str) -> str:
+    """Where each run begins and ends, and its peak and its dip if they stand out from both."""
+    parts = []
+    for name, ys in arrays.items():
+        low, high = argmin(ys), argmax(ys)
+        if low is None or high is None:
+            parts.append(f"{name or ylabel} has no finite value")
+            continue
+        first, last = _ends(ys)
+        part = f"{name or ylabel} goes from {number(first)} to {number(last)}"
+        least = 0.05 * (ys[high] - ys[low])  # noise reaches a little beyond the ends, and that is no peak
+        if ys[high] - max(first, last) > least:
+            part += f", highest {number(ys[high])} at {xlabel} {number(xs[name][high])}"
+        if min(first, last) - ys[low] > least:
+            part += f", lowest {number(ys[low])} at {xlabel} {number(xs[name][low])}"
+        parts.append(part)
     return f"{ylabel} against {xlabel}: " + "; ".join(parts) + "."
 
 
 def _curve_words(title: str, xs: dict, arrays: dict[str, Any], xlabel: str, ylabel: str) -> list[str]:
-    rows = [["run", "points", "first", "lowest", f"at {xlabel}", "last"]]
+    """A row per run; the highest value has columns if it is not simply the first or the last of every run."""
+    peaks = any((high := argmax(ys)) is not None and ys[high] > max(_ends(ys)) for ys in arrays.values())
+    extremes = {"lowest": argmin, "highest": argmax} if peaks else {"lowest": argmin}
+    between = [word for name in extremes for word in (name, f"at {xlabel}")]
+    rows = [["run", "points", "first", *between, "last"]]
     for name, ys in arrays.items():
-        low = argmin(ys)
-        lowest = ["-", "-"] if low is None else [number(ys[low]), number(xs[name][low])]
-        rows.append([name or ylabel, str(ys.size), number(ys[0]), *lowest, number(ys[-1])])
+        first, last = ("-", "-") if argmin(ys) is None else map(number, _ends(ys))
+        row = [name or ylabel, str(ys.size), first]
+        for find in extremes.values():
+            at = find(ys)
+            row += ["-", "-"] if at is None else [number(ys[at]), number(xs[name][at])]
+        rows.append([*row, last])
     return [title or f"{ylabel} against {xlabel}", *table(rows)]
+
+
+def _ends(ys: Any) -> tuple[float, float]:
+    """The first and the last finite value; there must be one."""
+    import numpy as np
+
+    finite = ys[np.isfinite(ys)]
+    return finite[0], finite[-1]
 
 
 def error_vs_epsilon(epsilons: Any, errors: Any, *, title: str = "") -> Figure:

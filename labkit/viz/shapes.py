@@ -28,14 +28,12 @@ def broadcast(*shapes: Any, names: list[str] | None = None, title: str = "") -> 
     notes = _notes(names, padded, result)
     canvas = Canvas()
     _draw_table(canvas, names, padded, result)
-    clash = [axis - axes for axis, n in enumerate(result) if n is None]
-    outcome = f"they do not broadcast: axis {clash[0]} clashes" if clash else f"result {_tuple(result)}"
     listed = " and ".join(map(str, sizes))
+    named = " and ".join(f"{name} {size}" for name, size in zip(names, sizes, strict=True))
+    alt = f"{'; '.join([f'Broadcast of {named}', *notes])}.".replace("1 -> ", "from 1 to ")
     heading = title or f"Broadcast {listed}"
     text = "\n".join([heading, *_words(names, padded, result), *notes])
-    return canvas.figure(
-        heading, [n.replace("->", "→") for n in notes], f"Broadcast of {listed}: {outcome}.", text
-    )
+    return canvas.figure(heading, [n.replace("->", "→") for n in notes], alt, text)
 
 
 def _shape(x: Any) -> tuple[int, ...]:

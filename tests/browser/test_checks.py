@@ -82,6 +82,8 @@ def test_boxes_read_in_both_themes(lesson, picture):
     assert [lesson.check(id)["status"] for id in ids] == ["pass", "shape", "not started"]
     assert [o["output_type"] for o in lesson.cell("w00-answer-check")["outputs"]] == ["display_data"]
     assert lesson.words("w00-answer-check").startswith("PASS w00.answer agrees with the page.")
+    hint = lesson.box("w00-rows-check").locator(".labkit-hint")
+    assert "the Hint button at the side" in hint.evaluate("e => getComputedStyle(e, '::before').content")
     for theme in THEMES:
         lesson.choose_theme(theme)
         for id in ids:

@@ -3,9 +3,11 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from labkit import panel
 from labkit.grade.verdict import STATUSES, Verdict, inline, redrawn
 
 
@@ -41,10 +43,16 @@ def test_html_escapes_and_sets_code():
     assert "<code>a &lt; b</code> &amp; &lt;script&gt;" in html
 
 
-def test_the_box_names_the_hint_button_and_the_terminal_the_command():
+def test_a_hint_is_a_command_and_a_button_only_where_there_is_one():
+    """Pages without the panel have no button: JupyterLab's style sheet of the panel adds the words."""
     verdict = wrong(lines=["a line", "Hint: `make hint EX=w00.x`"])
     assert verdict.text().endswith("  Hint: `make hint EX=w00.x`")
-    assert "Hint: the Hint button at the side, or <code>make hint EX=w00.x</code>" in verdict.html()
+    assert 'Hint: <span class="labkit-hint"><code>make hint EX=w00.x</code></span>' in verdict.html()
+    assert "button" not in verdict.html()
+    sheet = Path(panel.__file__).parent / "labextensions/labkit/static/labkit.css"
+    assert '.labkit-hint::before {\n  content: "the Hint button at the side, or ";' in sheet.read_text(
+        "utf-8"
+    )
 
 
 def test_titles():
@@ -65,13 +73,17 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
+PAGES = "#ffffff", "#f5f5f5", "#fdf6e3", "#1e1e1e", "#111111", "#002b36"  # JupyterLab, VS Code, Solarized
+
+
 @pytest.mark.parametrize("status", STATUSES)
 def test_a_box_reads_in_light_and_dark_and_in_print(status):
     """Words have the page's own color and no background; lines stand out from a white and a black page."""
     box = Verdict("w00.x", status, "headline", ("a line",)).html()
     assert "background" not in box and not re.search(r"[;\"]color:", box)
     (color,) = set(re.findall(r"#[0-9a-f]{6}", box))
-    assert contrast(color, "#ffffff") >= 3 and contrast(color, "#111111") >= 3
+    for page in PAGES:
+        assert contrast(color, page) >= 3, (page, round(contrast(color, page), 2))
 
 
 def test_a_stored_box_is_redrawn_with_its_picture():

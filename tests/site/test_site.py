@@ -13,6 +13,7 @@ from labkit import paths, site
 from labkit.book.course import lesson_paths, read_lesson
 from labkit.book.notebook import labkit_of
 from labkit.site.pages import asks, lesson_page, without_files
+from labkit.viz.explore import STILL_HTML
 
 ROOT = Path(__file__).parents[2]
 
@@ -156,6 +157,21 @@ def test_a_still_of_an_explorer_says_where_it_moves():
                 assert "<img " in "".join(cell["outputs"][0]["data"]["text/html"])
                 assert f"weeks/{path.parent.name}/{path.stem}.ipynb" in after["source"]
     assert seen >= 6
+
+
+def test_a_still_of_an_explorer_says_it_once(monkeypatch):
+    """What stands below the picture in a stored notebook is said by the cell that follows it."""
+    lesson = read_lesson(ROOT, ROOT / "solutions/week01_tensors/02_broadcasting.py")
+    stored = site.pages._stored(ROOT, lesson)
+    picture = {
+        "output_type": "display_data",
+        "data": {"text/html": f"<img alt='a'>{STILL_HTML}"},
+        "metadata": {},
+    }
+    stored["w01b-explorer"]["outputs"] = [picture]
+    monkeypatch.setattr(site.pages, "_stored", lambda root, lesson: stored)
+    (cell,) = [c for c in lesson_page(ROOT, lesson)["cells"] if c["id"] == "w01b-explorer"]
+    assert cell["outputs"][0]["data"]["text/html"] == "<img alt='a'>"
 
 
 def test_an_earlier_site_is_replaced_and_hidden_files_stay(tmp_path):

@@ -39,6 +39,21 @@ def test_darker_is_more_and_only_zero_has_a_dot():
     assert ">·<" not in viz.attention([[1e-12, 1.0]]).svg
 
 
+def test_picture_and_text_explain_only_the_signs_they_use():
+    for weights, zeros in ([[0.0, 1.0], [0.5, 0.5]], True), ([[0.25, 0.75], [0.5, 0.5]], False):
+        figure = viz.attention(weights)
+        assert "Darker is more" in figure.svg and "Darker" not in figure.text
+        assert ("a dot is exactly 0" in figure.svg) == zeros and "dot" not in figure.text
+        assert ("0 is exactly 0" in figure.text) == zeros
+    maps = viz.attention(causal(3)[None])
+    assert "Darker" in maps.svg and "Darker" not in maps.text
+
+
+def test_a_cut_token_says_so():
+    lines = viz.attention(causal(2), ["unbelievable", "b"]).text.splitlines()
+    assert lines[-3].split("  ")[-2:] == ["unbelie...", " b"] and lines[-2].startswith("unbelie... ")
+
+
 def test_a_chosen_query_is_framed_and_listed():
     figure = viz.attention(causal(3), WORDS, query=1)
     assert "row 1 is framed" in figure.text and 'Row 1, "cat", looks most at column 0' in figure.text
@@ -58,15 +73,35 @@ def test_blank_and_foreign_tokens_can_be_read():
 
 
 def test_several_maps_say_how_far_each_head_looks():
-    w = torch.stack([back(9, 0), back(9, 1), back(9, 4), back(9, 4).T.contiguous()])
-    text = viz.attention(w).text
-    assert "head 0: looks most at itself (75% on average)" in text
-    assert "head 1: looks most 1 back" in text and "head 2: looks most 4 back" in text
-    assert "head 3: looks most 4 ahead" in text
+    w = torch.stack([back(9, 0), back(9, 1), back(9, 4), back(9, 4).flip(0, 1)])
+    lines = viz.attention(w).text.splitlines()
+    assert lines[2:] == [
+        "A row's largest weight, on average:",
+        "head 0: 75%, 9 of 9 rows look most at themselves",
+        "head 1: 75%, 8 of 9 rows look most 1 back",
+        "head 2: 75%, 5 of 9 rows look most 4 back",
+        "head 3: 75%, 5 of 9 rows look most 4 ahead",
+    ]
     layers = viz.attention(torch.stack([w, w.flip(0)])).text
-    assert "layer 0, head 1: looks most 1 back" in layers and "layer 1, head 1: looks most 4 back" in layers
+    assert "layer 0, head 1: 75%, 8 of 9 rows look most 1 back" in layers
+    assert "layer 1, head 1: 75%, 5 of 9 rows look most 4 back" in layers
     named = viz.attention(w[:2], names=["here", "before"])
-    assert "before: looks most 1 back" in named.text and ">before<" in named.svg
+    assert "before: 75%, 8 of 9 rows look most 1 back" in named.text and ">before<" in named.svg
+
+
+def test_several_maps_say_how_hard_each_chooses():
+    """The surprise of week 7: the longer the vectors, the harder the choice, in no particular direction."""
+    maps = []
+    for d in (4, 64, 1024):
+        q, k = torch.randn(2, 8, d, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+        maps.append(torch.softmax(q @ k.T, -1))
+    figure = viz.attention(torch.stack(maps), names=["4 numbers", "64 numbers", "1,024 numbers"])
+    assert figure.text.splitlines()[-3:] == ["4 numbers: 38%", "64 numbers: 89%", "1,024 numbers: 91%"]
+    assert all(line in figure.alt for line in figure.text.splitlines()[-3:])
+
+
+def test_rows_that_are_even_look_nowhere_in_particular():
+    assert viz.attention(torch.full((1, 8, 8), 1 / 8)).text.splitlines()[-1] == "head 0: 12%"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pytest
 from IPython.utils.capture import RichOutput, capture_output
 
 from labkit import viz
+from labkit.viz.explore import STILL
 
 
 @pytest.fixture
@@ -112,14 +113,31 @@ def test_output_holds_controls_and_a_still_picture(strides, monkeypatch):
     monkeypatch.delenv("LABKIT_LANE", raising=False)
     controls, picture = _shown(strides)
     assert "application/vnd.jupyter.widget-view+json" in controls.data
-    assert (
-        "run this cell" in controls.data["text/plain"]
-    )  # what GitHub and paper show in place of the controls
-    assert picture.data["text/html"] == strides.figure.html
-    assert picture.data["text/plain"] == strides.figure.text
+    assert controls.data["text/plain"] == "[controls of the picture below]"  # what GitHub and paper show
+    _assert_picture_and_note(picture, strides.figure)
 
 
-def test_static_output_is_only_the_picture(strides, monkeypatch):
+def _assert_picture_and_note(output, figure):
+    """GitHub, paper and exported pages have no controls, or some that move nothing: the picture says so."""
+    assert output.data["text/html"].startswith(figure.html + '<div class="labkit-still">')
+    assert output.data["text/html"].endswith("<code>make lab</code>, then run this cell.</div>")
+    assert output.data["text/plain"] == f"{figure.text}\n{STILL}"
+
+
+def test_static_output_is_the_picture_and_where_the_controls_are(strides, monkeypatch):
     monkeypatch.setenv("LABKIT_LANE", "1")
     (picture,) = _shown(strides)
-    assert picture.data["text/html"] == strides.figure.html
+    _assert_picture_and_note(picture, strides.figure)
+
+
+def test_a_new_picture_keeps_the_note(strides, monkeypatch):
+    monkeypatch.delenv("LABKIT_LANE", raising=False)
+    from IPython.core.interactiveshell import InteractiveShell
+
+    InteractiveShell.instance()
+    with capture_output() as captured:
+        strides._ipython_display_()
+        strides.fields["storage"].value = 20
+    InteractiveShell.clear_instance()
+    _assert_picture_and_note(captured.outputs[-1], strides.figure)
+    assert "(@19)" in captured.outputs[-1].data["text/plain"]

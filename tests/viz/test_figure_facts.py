@@ -115,6 +115,13 @@ def test_broadcast_names_what_happens():
     assert "fails at axis -1: a has 4, b has 3" in viz.broadcast((3, 4), torch.ones(3)).text
 
 
+def test_broadcast_alt_says_what_stretches():
+    meant, happened = viz.broadcast((3, 3), (3, 1)).alt, viz.broadcast((3, 3), (3,)).alt
+    assert "a (3, 3) and b (3, 1); b: axis -1 stretches from 1 to 3; result: (3, 3)" in meant
+    assert "b: axis -2 is added and stretches from 1 to 3" in happened
+    assert "fails at axis -1: a has 4, b has 3" in viz.broadcast((3, 4), (3,)).alt
+
+
 @pytest.mark.parametrize(
     ("shapes", "error", "words"),
     [
@@ -143,6 +150,21 @@ def test_graph_states_values_gradients_and_parents():
     lines = viz.graph(expression()).text.splitlines()
     assert any(line.startswith("a ") and "value 2" in line and "grad 0.5" in line for line in lines)
     assert lines[-1].startswith("loss = +(") and "value -22" in lines[-1]
+
+
+def test_graph_alt_tells_before_from_after_a_backward_pass():
+    x, y = (torch.tensor(v, requires_grad=True) for v in (2.0, -3.5))
+    out = x * y
+    before = viz.graph(out, names={"x": x, "y": y}).alt
+    out.backward()
+    after = viz.graph(out, names={"x": x, "y": y}).alt
+    assert before.endswith("with value -7.") and after.endswith("; gradients of the leaves: x -3.5, y 2.")
+
+
+def test_graph_alt_stays_short():
+    leaves = [Value(1.0, label=f"x{i}") for i in range(9)]
+    assert viz.graph(sum(leaves[1:], leaves[0])).alt.count("0.5") == 6
+    assert viz.graph(sum(leaves[1:], leaves[0])).alt.endswith(", and more.")
 
 
 def test_graph_draws_each_edge_once():
@@ -180,6 +202,26 @@ def test_curves_states_first_lowest_last_and_gaps():
     assert "run       4      3     0.5        1     1" in text
     assert "1 of 4 points left out; point 2 is not finite" in text
     assert "not above 0" in viz.curves([1.0, 0.0], log="y").text
+
+
+def test_curves_states_a_peak_where_there_is_one():
+    figure = viz.curves({"rate": [0.1, 0.4, 0.2, 0.0]}, title="up, then down")
+    assert (
+        figure.text.splitlines()[1].split() == "run points first lowest at step highest at step last".split()
+    )
+    assert figure.text.splitlines()[2].split() == "rate 4 0.1 0 3 0.4 1 0".split()
+    assert "rate goes from 0.1 to 0, highest 0.4 at step 1." in figure.alt
+    falling = viz.curves([3.0, 1.0, 2.0])
+    assert "highest" not in falling.text and falling.alt.endswith("from 3 to 2, lowest 1 at step 1.")
+    assert viz.curves([0.0, 1.01, 1.0]).alt.endswith("goes from 0 to 1."), "noise is no peak"
+
+
+def test_curves_begin_and_end_at_numbers():
+    nan = float("nan")
+    figure = viz.curves({"late": [nan, 5.0, 7.0, nan], "never": [nan, nan]})
+    assert "late goes from 5 to 7; never has no finite value." in figure.alt
+    assert figure.text.splitlines()[2].split() == "late 4 5 5 1 7".split()
+    assert figure.text.splitlines()[3].split() == "never 2 - - - -".split()
 
 
 @pytest.mark.parametrize(
@@ -238,6 +280,37 @@ def test_histogram_counts_everything():
     text = viz.histogram([0.0, 0.0, 1.0, float("inf")], bins=2).text
     assert "3 values" in text and "1 not finite" in text
     assert [int(line.split()[3]) for line in text.splitlines()[2:]] == [2, 1]
+
+
+def _drawn(figure):
+    """The characters of the images in a text, without the blank ones."""
+    return "".join(figure.text.splitlines()[2:]).replace(" ", "")
+
+
+def test_images_in_words_skip_no_pixel():
+    thin = np.zeros((64, 64))
+    thin[31] = thin[:, 31] = 1.0
+    assert "@" in _drawn(viz.image_grid([thin], [""])) and "===" in _drawn(viz.image_grid([thin], [""]))
+    field = np.zeros((31, 31))
+    field[8:23, 8:23] = 1.0
+    rows = viz.image_grid([field], [""]).text.splitlines()[3:]
+    assert {len(row.strip()) for row in rows} == {0, 15} and sum(map(bool, rows)) == 8
+
+
+def test_images_in_words_have_whole_titles_or_say_they_are_cut():
+    one = np.eye(4)
+    assert "\nhow often each pixel of the input counts\n" in (
+        viz.image_grid([one], ["how often each pixel of the input counts"]).text
+    )
+    several = viz.image_grid([one] * 4, ["three waves, no loop"] * 4).text.splitlines()
+    assert several[3] == "  ".join(["three waves, ..."] * 4)
+
+
+def test_sixteen_images_are_drawn_in_words_and_more_are_named():
+    names = [f"n{i}" for i in range(20)]
+    text = viz.image_grid([np.eye(4)] * 16, names[:16]).text
+    assert "n15" in text and "and:" not in text and text.count("@@") == 32
+    assert viz.image_grid([np.eye(4)] * 20, names).text.endswith("and: n16, n17, n18, n19")
 
 
 def test_compare_names_the_first_difference():
