@@ -33,6 +33,16 @@ def test_headings_say_what_the_panel_says():
         assert re.findall(r"^## Exercise (.*)$", prose, re.MULTILINE) == expected, lesson.path
 
 
+def test_worked_examples_fit_beside_the_panel():
+    """In a window of 1280 pixels with the panel open a cell is about 90 characters wide."""
+    for path in sorted(paths.solutions().glob("week*/*.py")):
+        for block in re.findall(
+            r"^# ```.*?^# ```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        ):
+            long = [line for line in block.splitlines() if len(line) - 2 > 90]
+            assert not long, f"{path.name}: {long}"
+
+
 def test_lessons_keep_the_voice():
     """No exclamation marks in prose, and none of the words that make a reader feel slow."""
     for path in sorted(paths.solutions().glob("week*/*.py")):

@@ -204,7 +204,8 @@ check("w02.amax", amax)
 # numbers, a slice, or a tuple of such things; `x[index]` and `np.add.at` take them all.
 #
 # ```
-# x has 3 rows, index = [2, 0, 2], g = [[1], [10], [100]]      backward(g) -> [[10], [0], [101]]
+# x has 3 rows, index = [2, 0, 2], g = [[1], [10], [100]]
+# backward(g) -> [[10], [0], [101]]
 # ```
 # %% id=w02b-take role=exercise ex=w02.take
 def take(x: np.ndarray, index):

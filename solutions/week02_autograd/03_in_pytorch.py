@@ -121,7 +121,7 @@ print("slope of x³ at 3:", first.item(), "| slope of the slope:", second.item()
 #     @staticmethod
 #     def backward(ctx, g):
 #         (x,) = ctx.saved_tensors
-#         return ctx.factor * g, None    # one per input of forward; None for what has no gradient
+#         return ctx.factor * g, None    # one per input; None: no gradient
 #
 # y = Double.apply(x, 2.0)
 # ```

@@ -116,7 +116,7 @@ viz.curves(
 # samples, no batches.
 #
 # ```
-# n = 10, batch_size = 4, order 9 0 7 3 1 8 4 6 5 2   ->   [9, 0, 7, 3], [1, 8, 4, 6], [5, 2]
+# n = 10, batch_size = 4, order 9 0 7 3 1 8 4 6 5 2 -> [9, 0, 7, 3], [1, 8, 4, 6], [5, 2]
 # ```
 # %% id=w04a-batches role=exercise ex=w04.batches
 def batches(n: int, batch_size: int, seed: int, epoch: int, drop_last: bool = False) -> list[list[int]]:

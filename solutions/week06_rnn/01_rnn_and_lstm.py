@@ -62,7 +62,8 @@ viz.curves(
 # Two linear layers, added, and a tanh. As in `nn.Linear`, a weight has shape (out, in). `x` holds one step of N sequences.
 #
 # ```
-# x = [[1.]], h = [[2.]], w_ih = [[0.5]], w_hh = [[0.25]], b_ih = [0.], b_hh = [0.]  ->  tanh(0.5 + 0.5) = 0.7616
+# x = [[1.]], h = [[2.]], w_ih = [[0.5]], w_hh = [[0.25]], b_ih = [0.], b_hh = [0.]
+# -> tanh(0.5 + 0.5) = 0.7616
 # ```
 # %% id=w06a-rnn-cell role=exercise ex=w06.rnn_cell
 def rnn_cell(
@@ -260,7 +261,8 @@ viz.curves(
 # *after* the matrix product.
 #
 # ```
-# N = H = 1, h = 2, blocks of x: 0, 0, 1, blocks of h: 0, 0, 4:  r = z = 0.5, n = tanh(1 + 0.5·4) = 0.9951
+# N = H = 1, h = 2, blocks of x: 0, 0, 1, blocks of h: 0, 0, 4:
+# r = z = 0.5, n = tanh(1 + 0.5·4) = 0.9951
 # h = 0.5·0.9951 + 0.5·2 = 1.4975
 # ```
 # %% id=w06a-gru role=exercise ex=w06.gru_cell
@@ -294,7 +296,8 @@ check("w06.gru_cell", gru_cell)
 # last states, stacked in the same way.
 #
 # ```
-# two layers, x (7, 3, 10), H = 20:   layer 0 reads (7, 3, 10) from h[0], c[0]      layer 1 reads (7, 3, 20) from h[1], c[1]
+# two layers, x (7, 3, 10), H = 20:   layer 0 reads (7, 3, 10) from h[0], c[0]
+#                                     layer 1 reads (7, 3, 20) from h[1], c[1]
 # returned: layer 1's outputs (7, 3, 20), and the last h and c of both, (2, 3, 20) each
 # ```
 # %% id=w06a-stack role=exercise ex=w06.stack
@@ -367,7 +370,8 @@ check("w06.bidirectional", bidirectional)
 # as well.
 #
 # ```
-# T = 7, length = 3:   steps 0 1 2 | 3 4 5 | 6      three segments, three losses, three calls of backward
+# T = 7, length = 3:   steps 0 1 2 | 3 4 5 | 6
+# three segments, three losses, three calls of backward
 # ```
 # %% id=w06a-truncated role=exercise ex=w06.truncated
 def truncated(

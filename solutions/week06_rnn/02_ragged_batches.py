@@ -61,7 +61,7 @@ viz.padded_batch(["li", "virtanen", "smith", "ito"], title="four names, one tabl
 # Indexing with two lists of positions takes them in pairs: `x[[4, 0], [0, 1]]` is `x[4, 0]` and `x[0, 1]`.
 #
 # ```
-# outputs of two sequences, H = 1:   step 0: 5, 7   step 1: 6, 9   lengths 2, 1   ->   6, 7
+# outputs of two sequences, H = 1:   step 0: 5, 7   step 1: 6, 9   lengths 2, 1  ->  6, 7
 # ```
 # %% id=w06b-last role=exercise ex=w06.last_state
 def last_real(outputs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
@@ -85,7 +85,7 @@ check("w06.last_state", last_real)
 # whole batch. What stands in the padding must not matter at all, not even if it is infinite.
 #
 # ```
-# losses of two sequences:   step 0: 1, 4   step 1: 3, (9)   lengths 2, 1   ->   (1 + 4 + 3) / 3
+# losses of two sequences:  step 0: 1, 4  step 1: 3, (9)  lengths 2, 1  ->  (1 + 4 + 3) / 3
 # ```
 # %% id=w06b-loss role=exercise ex=w06.masked_loss
 def masked_loss(logits: torch.Tensor, targets: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
@@ -141,9 +141,10 @@ check("w06.pack", pack)
 # sequence (N, H), all in sorted order. `data.split([3, 2, 1])` cuts the rows into pieces.
 #
 # ```
-# batch sizes 3, 2, 1, data a c b a c a:   step 0  rows a c b, states 0 1 2
-#                                          step 1  rows a c,   states 0 1      state 2 stays: it is b's last
-#                                          step 2  row  a,     state  0        state 1 stays: it is c's last
+# batch sizes 3, 2, 1, data a c b a c a:
+#   step 0  rows a c b, states 0 1 2
+#   step 1  rows a c,   states 0 1      state 2 stays: it is b's last
+#   step 2  row  a,     state  0        state 1 stays: it is c's last
 # ```
 # %% id=w06b-run role=exercise ex=w06.packed_run
 def packed_run(

@@ -182,7 +182,7 @@ viz.attention(attention(asks, offers, torch.eye(9, dtype=torch.float64), causal_
 # (B, T, D) → (B, heads, T, D / heads)
 #
 # ```
-# one sentence, one token, 4 features [1, 2, 3, 4], 2 heads:  head 0 gets [1, 2], head 1 gets [3, 4]
+# one token, 4 features [1, 2, 3, 4], 2 heads:  head 0 gets [1, 2], head 1 gets [3, 4]
 # ```
 # %% id=w07a-split role=exercise ex=w07.split_heads
 def split_heads(x: torch.Tensor, heads: int) -> torch.Tensor:

@@ -160,11 +160,11 @@ class LayerNorm(nn.Module):
 # added to it.
 #
 # ```
-#   norm first:   x ──┬── norm1 ── attention ── + ──┬── norm2 ── linear1 ── gelu ── linear2 ── + ──>
-#                     └─────────────────────────┘   └─────────────────────────────────────────┘
+# norm first:   x ─┬─ norm1 ─ attention ─ + ─┬─ norm2 ─ linear1 ─ gelu ─ linear2 ─ + ─>
+#                  └──────────────────────┘  └─────────────────────────────────────┘
 #
-#   norm last:    x ──┬── attention ── + ── norm1 ──┬── linear1 ── gelu ── linear2 ── + ── norm2 ──>
-#                     └────────────────┘            └─────────────────────────────────┘
+# norm last:    x ─┬─ attention ─ + ─ norm1 ─┬─ linear1 ─ gelu ─ linear2 ─ + ─ norm2 ─>
+#                  └──────────────┘          └─────────────────────────────┘
 # ```
 #
 # Make the parts `self_attn` (a `MultiHeadAttention`), `linear1` (width → hidden), `linear2` (hidden → width), `norm1` and `norm2` (your `LayerNorm`), and keep `norm_first` and `approximate`, which is for your `gelu`. The names are torch's, and the check
