@@ -1,8 +1,8 @@
 """From lessons to what Sphinx reads: one notebook per lesson, one front page.
 
 A page shows what the learner's notebook shows, and below each demonstration the figures and lines stored in
-the solution notebook. Verdicts of checks are left out: they would praise nobody. Where the text asks for a
-prediction, what comes out is folded: the answer would stand beside the question.
+the solution notebook. Verdicts of checks are left out: they would praise nobody. Where the text ends with a
+question or asks for a prediction, what comes out is folded: the answer would stand beside the question.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ LINK = re.compile(r"(?<!!)\[(?P<words>[^\]\[]*)\]\((?P<target>[^)\s]+)\)")
 WEEK_ROW = re.compile(r"^\| (?P<week>\d+) \| (?P<what>[^|]+?) \|", re.MULTILINE)
 EXPLORER = re.compile(r"^viz\.\w+_explorer\(", re.MULTILINE)
 PICTURE = re.compile(r"!\[(?P<alt>[^\]]*)\]\((?P<path>[^):]+)\)")
-# How the last paragraph before a cell asks for a prediction.
-ASKS = re.compile(r"\b(Guess|Predict|Decide|guesses|[Bb]efore you run)\b")
+# How the last paragraph before a cell asks for a prediction: in words, or by ending with a question.
+ASKS = re.compile(r"\b(Guess|Predict|Decide|guesses|[Bb]efore you run)\b|\?[*_)\"]*$")
 STILL = "*A still picture. It comes with controls where the cell is run: `make lab`, then `{}`.*"
 
 
@@ -76,11 +76,13 @@ def lesson_page(root: Path, lesson: Lesson, solutions: bool = False) -> Notebook
     for cell in nb["cells"]:
         if cell["cell_type"] == "markdown":
             cell["source"] = without_files(cell["source"])
+            asked = asks(cell["source"])  # of every demonstration up to the next text
         elif labkit_of(cell)["role"] == "demo":
             cell["outputs"] = [_readable(output) for output in stored[cell["id"]]["outputs"]]
             if asked and cell["outputs"]:
                 cell["metadata"] |= _fold("output", "What comes out")
-        asked = cell["cell_type"] == "markdown" and asks(cell["source"])
+        else:
+            asked = False
         cells.append(cell)
         if solutions and labkit_of(cell)["role"] == "exercise":
             cells.append(_folded(cell["id"], stored[cell["id"]]["source"]))
@@ -110,7 +112,7 @@ def _readable(output: dict[str, Any]) -> dict[str, Any]:
 
 
 def asks(text: str) -> bool:
-    """Whether a text ends with the wish for a prediction of what the next cell does."""
+    """Whether a text ends with a question, or the wish for a prediction, that the next cell answers."""
     return bool(ASKS.search(text.strip().rpartition("\n\n")[2]))
 
 

@@ -124,7 +124,26 @@ def test_what_a_text_asks_to_predict_is_folded():
     folded = {cell["id"] for cell in cells if "hide-output" in cell["metadata"].get("tags", [])}
     assert folded == {"w05a-surprise-code", "w05a-col2im-demo"}
     assert asks("Long.\n\nGuess what the cell prints, then run it.")
+    assert asks("A line.\n\nTwo lines. What do *they print?*")
     assert not asks("Guess it.\n\nIts best guess is a prediction.")
+    assert not asks("What is it for? Look at the picture.")
+
+
+ASKED = """w01c-index-write w01d-loss-symptom w01d-loss-fig w01d-table-demo w02a-diamond-symptom
+    w02d-kept-symptom w03d-exploding-symptom w03d-exploding-fig w03d-unregistered-symptom
+    w04a-workers w04b-rare w04c-surprise-code w04c-files w05c-fewshot w05d-single-symptom
+    w06b-surprise-code w06d-leak-symptom w07a-sentence w07d-keep-symptom""".split()
+LOOKED_AT = "w03d-picture w03d-picture-wrong w04b-regression w05d-clothes w05d-filters w07b-explorer".split()
+
+
+def test_an_answer_is_folded_and_what_is_to_be_looked_at_is_not():
+    folded = dict[str, bool]()
+    for path in lesson_paths(ROOT):
+        for cell in lesson_page(ROOT, read_lesson(ROOT, path))["cells"]:
+            if cell.get("outputs"):
+                folded[cell["id"]] = "hide-output" in cell["metadata"].get("tags", [])
+    assert [id for id in ASKED if not folded[id]] == []
+    assert [id for id in LOOKED_AT if folded[id]] == []
 
 
 def test_links_to_files_of_the_course_become_words():
