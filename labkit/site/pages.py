@@ -20,6 +20,8 @@ from labkit.book.percent import MARKER, Lesson
 from labkit.site import SiteError
 
 LINK = re.compile(r"(?<!!)\[(?P<words>[^\]\[]*)\]\((?P<target>[^)\s]+)\)")
+LINK_ALONE = re.compile(rf"\s*\({LINK.pattern}\)")  # in parentheses with nothing else
+FOR_AUTHORS = re.compile(r"^## For authors\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 WEEK_ROW = re.compile(r"^\| (?P<week>\d+) \| (?P<what>[^|]+?) \|", re.MULTILINE)
 EXPLORER = re.compile(r"^viz\.\w+_explorer\(", re.MULTILINE)
 PICTURE = re.compile(r"!\[(?P<alt>[^\]]*)\]\((?P<path>[^):]+)\)")
@@ -38,7 +40,7 @@ def write_pages(root: Path, folder: Path, solutions: bool = False) -> None:
         target = folder / f"{name}.ipynb"
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(dumps(lesson_page(root, lesson, solutions)), encoding="utf-8")
-    front = (root / "README.md").read_text(encoding="utf-8")
+    front = FOR_AUTHORS.sub("", (root / "README.md").read_text(encoding="utf-8"))
     for match in PICTURE.finditer(front):
         for path in filter(None, (match["path"], in_dark(root, match["path"]))):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -132,13 +134,15 @@ def _folded(id: str, source: str) -> Cell:
 
 
 def without_files(text: str) -> str:
-    """Links to notebooks and to the web stay; of other files, which are not on the site, the words stay."""
+    """Links to notebooks and to the web stay. Of other files, which are not on the site, the words stay;
+    words in parentheses that were nothing but such a link go too."""
 
-    def keep(match: re.Match[str]) -> str:
-        is_page = re.match(r"[a-z]+:|#", match["target"]) or match["target"].endswith(".ipynb")
-        return match[0] if is_page else match["words"]
+    def is_page(match: re.Match[str]) -> bool:
+        target = match["target"]
+        return bool(re.match(r"[a-z]+:|#", target)) or target.endswith(".ipynb")
 
-    return LINK.sub(keep, text)
+    text = LINK_ALONE.sub(lambda match: match[0] if is_page(match) else "", text)
+    return LINK.sub(lambda match: match[0] if is_page(match) else match["words"], text)
 
 
 def front_page(readme: str, weeks: dict[str, list[tuple[str, str]]]) -> str:

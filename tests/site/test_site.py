@@ -12,7 +12,7 @@ import pytest
 from labkit import paths, site
 from labkit.book.course import lesson_paths, read_lesson
 from labkit.book.notebook import labkit_of
-from labkit.site.pages import asks, lesson_page, without_files
+from labkit.site.pages import FOR_AUTHORS, asks, lesson_page, without_files
 
 ROOT = Path(__file__).parents[2]
 
@@ -149,6 +149,14 @@ def test_an_answer_is_folded_and_what_is_to_be_looked_at_is_not():
 def test_links_to_files_of_the_course_become_words():
     kept = "[next](02_ragged.ipynb), [docs](https://a.b/c), ![p](p.png)"
     assert without_files(f"[the loader](../../labkit/data/loader.py), {kept}") == f"the loader, {kept}"
+    assert without_files("beside torch\n([figures](bench/README.md)).") == "beside torch."
+    assert without_files("as there ([docs](https://a.b/c))") == "as there ([docs](https://a.b/c))"
+
+
+def test_the_front_page_leaves_out_what_only_authors_need(built):
+    assert FOR_AUTHORS.sub("", "## A\n\na\n\n## For authors\n\nb\n\n## C\n") == "## A\n\na\n\n## C\n"
+    front = (built / "index.html").read_text(encoding="utf-8")
+    assert "CONTRIBUTING" not in front and "(figures)" not in front and "The engine" in front
 
 
 def test_nothing_is_written_beside_the_site(built):
