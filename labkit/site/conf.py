@@ -3,10 +3,17 @@
 project = "labkit"
 html_title = "labkit: learn PyTorch by building it"
 copyright = "the labkit authors, MIT license"
-extensions = ["myst_nb", "labkit.site.mathml", "labkit.site.commands", "sphinx.ext.githubpages"]
+extensions = [
+    "myst_nb",
+    "labkit.site.mathml",
+    "labkit.site.commands",
+    "labkit.site.search",
+    "sphinx.ext.githubpages",
+]
 html_theme = "furo"
 pygments_style = "xcode"
 pygments_dark_style = "github-dark"
+templates_path = ["templates"]
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_js_files = ["files.js"]

@@ -1,5 +1,6 @@
 """The website of the real course: whole, self-contained, findable, and without the answers unless asked."""
 
+import json
 import re
 import shutil
 from html.parser import HTMLParser
@@ -12,7 +13,9 @@ import pytest
 from labkit import paths, site
 from labkit.book.course import lesson_paths, read_lesson
 from labkit.book.notebook import labkit_of
+from labkit.exercises import all_ids
 from labkit.site.pages import FOR_AUTHORS, asks, lesson_page, without_files
+from labkit.site.search import OTHER_WORDS, phrases
 
 ROOT = Path(__file__).parents[2]
 
@@ -85,6 +88,25 @@ def test_links_inside_the_site_lead_somewhere(pages):
 def test_search_knows_the_lessons(built):
     index = (built / "searchindex.js").read_text(encoding="utf-8")
     assert "week05_cnn/01_convolution" in index and '"im2col"' in index
+
+
+def test_search_has_every_exercise_as_a_place_of_its_own(built, pages):
+    text = (built / "searchindex.js").read_text(encoding="utf-8")
+    index = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
+    headings = {tuple(place) for places in index["alltitles"].values() for place in places}
+    for path in lesson_paths(ROOT):
+        for ex in {cell.ex for cell in read_lesson(ROOT, path).cells if cell.role == "exercise"}:
+            [[page, anchor, _]] = index["indexentries"][ex]
+            assert index["docnames"][page] == f"{path.parent.name}/{path.stem}", ex
+            assert (page, anchor) in headings and anchor.startswith("exercise-"), ex
+
+
+def test_an_exercise_is_found_by_what_is_written_in_it_and_by_other_words():
+    assert set(OTHER_WORDS) <= set(all_ids())
+    assert set(phrases("w07.multi_head", "class MultiHeadAttention: ...\ndef given(): ...")) == {
+        *("w07.multi_head", "multi_head", "multihead", "MultiHeadAttention", "Multi Head Attention", "given")
+    }
+    assert "RoPE" in phrases("w07.rotary", "def rotary(): ...")
 
 
 def test_formulas_are_drawn_by_the_browser(built):
