@@ -179,6 +179,15 @@ def test_the_search_box_shows_that_it_has_the_keyboard(theme, served, reader):
         assert style == "solid" and contrast >= 3
 
 
+def test_the_contents_show_where_the_reader_is(served, reader):
+    reader.set_viewport_size({"width": 1280, "height": 900})
+    for name in ("week00_start/01_start.html", MATH, "week07_transformers/04_clinic.html"):
+        reader.goto(served + name)
+        place = reader.locator(".sidebar-tree .current-page").bounding_box()
+        assert 0 < place["y"] < 900 - place["height"], name
+        assert reader.evaluate("scrollY") == 0
+
+
 def test_every_page_is_whole_at_every_width(served, reader):
     """Every picture loads and has a sentence for those who cannot see it; headings are in order; nothing
     sticks out of the window, from a small phone to a large screen."""

@@ -1,6 +1,14 @@
 // Opened as a file, a page may not read its neighbors: search then lists titles, without excerpts.
 if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 
+// The contents at the side begin where the reader is. Only their own box scrolls, the page stays.
+const here = document.querySelector(".sidebar-tree .current-page");
+if (here) {
+  const box = here.closest(".sidebar-scroll");
+  const away = here.getBoundingClientRect().top - box.getBoundingClientRect().top;
+  box.scrollTo({ top: box.scrollTop + away - box.clientHeight / 2, behavior: "instant" });
+}
+
 // A page that search found by its text opens at the first word found. Sphinx marks the words after 10 ms.
 if (localStorage.getItem("sphinx_highlight_terms") && !location.hash && !document.querySelector("#search-results"))
   _ready(() =>
