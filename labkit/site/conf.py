@@ -7,6 +7,7 @@ extensions = [
     "myst_nb",
     "labkit.site.mathml",
     "labkit.site.commands",
+    "labkit.site.pictures",
     "labkit.site.search",
     "sphinx.ext.githubpages",
 ]

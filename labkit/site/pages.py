@@ -24,6 +24,7 @@ LINK_ALONE = re.compile(rf"\s*\({LINK.pattern}\)")  # in parentheses with nothin
 FOR_AUTHORS = re.compile(r"^## For authors\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 WEEK_ROW = re.compile(r"^\| (?P<week>\d+) \| (?P<what>[^|]+?) \|", re.MULTILINE)
 EXPLORER = re.compile(r"^viz\.\w+_explorer\(", re.MULTILINE)
+FIGURE = re.compile(r'(?P<start><img [^>]*\bwidth="(?P<width>\d+)"[^>]*\bstyle=")')
 PICTURE = re.compile(r"!\[(?P<alt>[^\]]*)\]\((?P<path>[^):]+)\)")
 # How the last paragraph before a cell asks for a prediction: in words, or by ending with a question.
 ASKS = re.compile(r"\b(Guess|Predict|Decide|guesses|[Bb]efore you run)\b|\?[*_)\"]*$")
@@ -104,12 +105,14 @@ def _stored(root: Path, lesson: Lesson) -> dict[str, Cell]:
 
 
 def _readable(output: dict[str, Any]) -> dict[str, Any]:
-    """An output without the record that only the grader reads."""
+    """An output without the record that only the grader reads; a figure tells the style how wide it is."""
     if "data" not in output:
         return output
     kept = {
         mime: value for mime, value in output["data"].items() if not mime.startswith("application/vnd.labkit")
     }
+    if "text/html" in kept:
+        kept["text/html"] = FIGURE.sub(r"\g<start>--width:\g<width>px;", kept["text/html"])
     return output | {"data": kept}
 
 

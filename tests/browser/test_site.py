@@ -188,6 +188,32 @@ def test_the_contents_show_where_the_reader_is(served, reader):
         assert reader.evaluate("scrollY") == 0
 
 
+def test_figures_stay_readable_on_a_phone(served, reader, picture):
+    """Their labels are 12 pixels where they are drawn; below 10 nobody reads them."""
+    reader.set_viewport_size({"width": 390, "height": 844})
+    for name in ("week03_networks/02_modules_and_optimizers.html", "week07_transformers/01_attention.html"):
+        reader.goto(served + name)
+        reader.locator("details.hide").evaluate_all("all => all.forEach(fold => fold.open = true)")
+        scales = reader.locator(".cell_output img").evaluate_all(
+            "all => all.map(i => i.getBoundingClientRect().width / i.getAttribute('width'))"
+        )
+        assert scales and min(scales) > 0.84, name
+        assert reader.evaluate("document.documentElement.scrollWidth") <= 390
+        wide = reader.locator(".cell_output .text_html").filter(has=reader.locator("img")).first
+        wide.focus()
+        reader.keyboard.press("ArrowRight")
+        reader.wait_for_function("e => e.scrollLeft > 0", arg=wide.element_handle())
+        picture(wide, f"site-figure-phone-{name[:6]}")
+
+
+def test_the_screenshot_leads_to_itself(served, reader):
+    reader.goto(served)
+    links = reader.locator("article a:has(img):visible")
+    assert links.count() == 1
+    shown = links.locator("img").evaluate("i => i.src")
+    assert links.evaluate("a => a.href") == shown
+
+
 def test_every_page_is_whole_at_every_width(served, reader):
     """Every picture loads and has a sentence for those who cannot see it; headings are in order; nothing
     sticks out of the window, from a small phone to a large screen."""
@@ -295,11 +321,10 @@ def test_formulas_stretch_with_what_they_enclose(served, reader):
 def test_on_paper_nothing_is_cut_off(served, reader, picture):
     reader.emulate_media(media="print")
     reader.set_viewport_size({"width": 700, "height": 1000})  # the width of an A4 sheet between its margins
-    reader.goto(served + MATH)
-    cut = reader.evaluate(
-        "[...document.querySelectorAll('pre')].filter(p => p.scrollWidth > p.clientWidth + 1).length"
-    )
-    assert cut == 0
+    boxes = "[...document.querySelectorAll('pre, .cell_output .text_html')]"
+    for name in ("week03_networks/02_modules_and_optimizers.html", MATH):
+        reader.goto(served + name)
+        assert reader.evaluate(f"{boxes}.filter(b => b.scrollWidth > b.clientWidth + 1).length") == 0, name
     for part in (".sidebar-drawer", ".toc-drawer", ".mobile-header"):
         assert not reader.locator(part).is_visible()
     picture(reader, "site-print", whole=True)

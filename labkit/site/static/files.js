@@ -17,3 +17,11 @@ if (localStorage.getItem("sphinx_highlight_terms") && !location.hash && !documen
       marks.find((mark) => mark.checkVisibility())?.scrollIntoView({ block: "center", behavior: "instant" });
     }, 10),
   );
+
+// What scrolls sideways can be reached by keyboard: some browsers see to it themselves, others do not.
+const reachable = () => {
+  for (const box of document.querySelectorAll(".cell_output .text_html"))
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+};
+reachable();
+document.addEventListener("toggle", reachable, true); // what was folded has a width only now
