@@ -19,6 +19,7 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_js_files = ["files.js"]
 html_favicon = "static/icon.svg"
+html_extra_path = ["404.html"]
 html_show_sphinx = False
 html_copy_source = False
 html_use_index = False

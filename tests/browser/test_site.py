@@ -6,6 +6,7 @@ import re
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
@@ -36,13 +37,39 @@ def folder(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site.build(REPOSITORY, tmp_path_factory.mktemp("site") / "site").parent
 
 
-@pytest.fixture(scope="module")
-def served(folder: Path) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+class BelowCourse(Quiet):
+    """As a host of static pages does it: in a folder, and with 404.html for what is not there."""
+
+    def translate_path(self, path: str) -> str:
+        return super().translate_path(path.removeprefix("/course")) if path.startswith("/course/") else ""
+
+    def send_error(self, code: int, *_: Any) -> None:
+        self.send_response(code)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(Path(self.directory, "404.html").read_bytes())
+
+
+@contextmanager
+def serving(folder: Path, handler: type[Quiet]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture(scope="module")
+def served(folder: Path) -> Iterator[str]:
+    with serving(folder, Quiet) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def served_below(folder: Path) -> Iterator[str]:
+    with serving(folder, BelowCourse) as address:
+        yield f"{address}course/"
 
 
 @pytest.fixture
@@ -212,6 +239,21 @@ def test_the_screenshot_leads_to_itself(served, reader):
     assert links.count() == 1
     shown = links.locator("img").evaluate("i => i.src")
     assert links.evaluate("a => a.href") == shown
+
+
+@pytest.mark.console("404", "the page that says so is what is tested")
+@pytest.mark.parametrize("address", ["gone.html", "week03_networks/gone.html", "a/b/c/"])
+def test_a_missing_page_leads_back_from_any_depth(address, served_below, context, picture):
+    page = context.new_page()
+    page.goto(served_below + address)
+    for name in ("index.html", "index.html#the-course", "search.html"):
+        page.wait_for_function(
+            "url => [...document.links].some(a => a.href === url)", arg=served_below + name
+        )
+    picture(page, "site-not-found")
+    page.get_by_role("textbox").fill("adam")
+    page.get_by_role("button").click()
+    page.locator("#search-results li a").first.wait_for()
 
 
 def test_every_page_is_whole_at_every_width(served, reader):
