@@ -29,7 +29,7 @@ $(VENV)/.installed-%: $(VENV)/.installed
 lab: $(VENV)/.installed       ## open the course in JupyterLab (PORT=8888, NO_BROWSER=1)
 	@$(LABKIT) lab $(if $(PORT),--port $(PORT)) $(if $(NO_BROWSER),--no-browser)
 
-check: $(VENV)/.installed     ## grade your notebooks (WEEK=3, EX=w03.adam, STRICT=1)
+check: $(VENV)/.installed     ## grade your notebooks (WEEK=3, EX=w03.adamw, STRICT=1)
 	@$(LABKIT) check $(if $(WEEK),--week $(WEEK)) $(if $(EX),--ex $(EX)) $(if $(STRICT),--strict)
 
 watch: $(VENV)/.installed     ## grade a notebook each time it is saved (WEEK=3)

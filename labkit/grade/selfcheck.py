@@ -1,6 +1,6 @@
 """`make check`: grade the learner's notebooks from scratch, each in a fresh kernel, under nbval.
 
-    python -m labkit check [--week 3] [--ex w03.adam] [--strict] [--root FOLDER]
+    python -m labkit check [--week 3] [--ex w03.adamw] [--strict] [--root FOLDER]
 
 The learner's files are only read: what runs is a graded copy of each, in a temporary folder (`papers.py`).
 What comes after the last answer of a notebook is not run; without any answer it needs no kernel.
@@ -109,7 +109,7 @@ class _Progress:
 def _parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("labkit check", description="Grade your notebooks from a fresh start.")
     parser.add_argument("--week", type=int, help="only this week")
-    parser.add_argument("--ex", metavar="w03.adam", help="only this exercise")
+    parser.add_argument("--ex", metavar="w03.adamw", help="only this exercise")
     parser.add_argument("--strict", action="store_true", help="not started is a failure too")
     parser.add_argument("--root", type=Path, help="the course folder, if it is not this one")
     return parser.parse_args(argv)

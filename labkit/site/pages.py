@@ -1,8 +1,8 @@
 """From lessons to what Sphinx reads: one notebook per lesson, one front page.
 
 A page shows what the learner's notebook shows, and below each demonstration the figures and lines stored in
-the solution notebook. Verdicts of checks are left out: they would praise nobody. Where the text asks for a
-prediction, what comes out is folded: the answer would stand beside the question.
+the solution notebook. Verdicts of checks are left out: they would praise nobody. Where the text ends with a
+question or asks for a prediction, what comes out is folded: the answer would stand beside the question.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from labkit.site import SiteError
 from labkit.viz.explore import STILL_HTML
 
 LINK = re.compile(r"(?<!!)\[(?P<words>[^\]\[]*)\]\((?P<target>[^)\s]+)\)")
+LINK_ALONE = re.compile(rf"\s*\({LINK.pattern}\)")  # in parentheses with nothing else
+FOR_AUTHORS = re.compile(r"^## For authors\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 WEEK_ROW = re.compile(r"^\| (?P<week>\d+) \| (?P<what>[^|]+?) \|", re.MULTILINE)
 EXPLORER = re.compile(r"^viz\.\w+_explorer\(", re.MULTILINE)
+FIGURE = re.compile(r'(?P<start><img [^>]*\bwidth="(?P<width>\d+)"[^>]*\bstyle=")')
 PICTURE = re.compile(r"!\[(?P<alt>[^\]]*)\]\((?P<path>[^):]+)\)")
-# How the last paragraph before a cell asks for a prediction.
-ASKS = re.compile(r"\b(Guess|Predict|Decide|guesses|[Bb]efore you run)\b")
+# How the last paragraph before a cell asks for a prediction: in words, or by ending with a question.
+ASKS = re.compile(r"\b(Guess|Predict|Decide|guesses|[Bb]efore you run)\b|\?[*_)\"]*$")
 STILL = "*A still picture. It comes with controls where the cell is run: `make lab`, then `{}`.*"
 
 
@@ -39,7 +42,7 @@ def write_pages(root: Path, folder: Path, solutions: bool = False) -> None:
         target = folder / f"{name}.ipynb"
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(dumps(lesson_page(root, lesson, solutions)), encoding="utf-8")
-    front = (root / "README.md").read_text(encoding="utf-8")
+    front = FOR_AUTHORS.sub("", (root / "README.md").read_text(encoding="utf-8"))
     for match in PICTURE.finditer(front):
         for path in filter(None, (match["path"], in_dark(root, match["path"]))):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -77,11 +80,13 @@ def lesson_page(root: Path, lesson: Lesson, solutions: bool = False) -> Notebook
     for cell in nb["cells"]:
         if cell["cell_type"] == "markdown":
             cell["source"] = without_files(cell["source"])
+            asked = asks(cell["source"])  # of every demonstration up to the next text
         elif labkit_of(cell)["role"] == "demo":
             cell["outputs"] = [_readable(output) for output in stored[cell["id"]]["outputs"]]
             if asked and cell["outputs"]:
                 cell["metadata"] |= _fold("output", "What comes out")
-        asked = cell["cell_type"] == "markdown" and asks(cell["source"])
+        else:
+            asked = False
         cells.append(cell)
         if solutions and labkit_of(cell)["role"] == "exercise":
             cells.append(_folded(cell["id"], stored[cell["id"]]["source"]))
@@ -101,19 +106,23 @@ def _stored(root: Path, lesson: Lesson) -> dict[str, Cell]:
 
 
 def _readable(output: dict[str, Any]) -> dict[str, Any]:
-    """An output without the grader's record and an explorer's note, which is a cell of its own here."""
+    """An output without the grader's record and an explorer's note, which is a cell of its own here.
+
+    A figure tells the style how wide it is.
+    """
     if "data" not in output:
         return output
     kept = {
         mime: value for mime, value in output["data"].items() if not mime.startswith("application/vnd.labkit")
     }
     if "text/html" in kept:
-        kept["text/html"] = "".join(kept["text/html"]).replace(STILL_HTML, "")
+        drawn = "".join(kept["text/html"]).replace(STILL_HTML, "")
+        kept["text/html"] = FIGURE.sub(r"\g<start>--width:\g<width>px;", drawn)
     return output | {"data": kept}
 
 
 def asks(text: str) -> bool:
-    """Whether a text ends with the wish for a prediction of what the next cell does."""
+    """Whether a text ends with a question, or the wish for a prediction, that the next cell answers."""
     return bool(ASKS.search(text.strip().rpartition("\n\n")[2]))
 
 
@@ -133,13 +142,15 @@ def _folded(id: str, source: str) -> Cell:
 
 
 def without_files(text: str) -> str:
-    """Links to notebooks and to the web stay; of other files, which are not on the site, the words stay."""
+    """Links to notebooks and to the web stay. Of other files, which are not on the site, the words stay;
+    words in parentheses that were nothing but such a link go too."""
 
-    def keep(match: re.Match[str]) -> str:
-        is_page = re.match(r"[a-z]+:|#", match["target"]) or match["target"].endswith(".ipynb")
-        return match[0] if is_page else match["words"]
+    def is_page(match: re.Match[str]) -> bool:
+        target = match["target"]
+        return bool(re.match(r"[a-z]+:|#", target)) or target.endswith(".ipynb")
 
-    return LINK.sub(keep, text)
+    text = LINK_ALONE.sub(lambda match: match[0] if is_page(match) else "", text)
+    return LINK.sub(lambda match: match[0] if is_page(match) else match["words"], text)
 
 
 def front_page(readme: str, weeks: dict[str, list[tuple[str, str]]]) -> str:

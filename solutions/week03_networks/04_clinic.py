@@ -407,7 +407,7 @@ for seed, (model, unseen) in enumerate(runs):
     share = np.mean(read(model, unseen) == digits.labels[unseen])
     print(f"seed {seed}: {'at least 95 %' if share >= 0.95 else 'below 95 %'}")
 # %% [markdown] id=w03d-picture-md
-# Sixteen images that the first network had not seen, with what it reads in each. Below, what it gets wrong: would you have known?
+# Sixteen images that the first network had not seen, with what it reads in each. Below, what it gets wrong. Say for each whether you would have known.
 # %% id=w03d-picture
 model, unseen = runs[0]
 guesses, truth = read(model, unseen), digits.labels[unseen]

@@ -119,8 +119,8 @@ check("w04.epoch", train_epoch)
 
 # %% [markdown] id=w04b-regression-md
 # Your loop on the penguins: 250 to learn from, 83 to be judged by, standardized with the statistics of the 250. Validation
-# after every epoch, both curves drawn. Watch for three things in every such picture: does the training loss fall, does the
-# validation score rise, and do the two still agree at the end?
+# after every epoch, both curves drawn. Watch for three things in every such picture: whether the training loss falls,
+# whether the validation score rises, and whether the two still agree at the end.
 # %% id=w04b-regression
 def batches_of(x: torch.Tensor, y: torch.Tensor, batch_size: int, seed: int = 0) -> DataLoader:
     """Shuffled batches; the order follows from the seed."""

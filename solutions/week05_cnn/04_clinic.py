@@ -20,7 +20,7 @@ from labkit import check, datasets, viz
 torch.set_num_threads(1)
 
 # %% [markdown] id=w05d-clothes-md
-# Ten kinds of clothes, one picture of each. Where would *you* look to tell a shirt from a coat, and a bag from all the rest? Decide; at the end of exercise 1 you will know where
+# Ten kinds of clothes, one picture of each. Where would *you* look to tell a shirt from a coat, and a bag from all the rest? At the end of exercise 1 you will know where
 # a network looked.
 # %% id=w05d-clothes
 clothes, unseen = datasets.fashion_mnist("train"), datasets.fashion_mnist("test")
@@ -69,7 +69,7 @@ def right(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> float
 net = trained(images, labels)
 print("at least 7 of 10 test pictures right:", right(net, test_images, test_labels) > 0.7)
 # %% [markdown] id=w05d-filters-md
-# **Filters.** The first layer's kernels are pictures of 5×5. Bright is positive. Which ones look for an edge, and in which direction?
+# **Filters.** The first layer's kernels are pictures of 5×5. Which ones look for an edge, and in which direction? Bright is positive.
 # %% id=w05d-filters
 kernels = net[0][0].weight.detach()[:, 0]  # (8, 5, 5)
 viz.image_grid(kernels, titles=[f"filter {i}" for i in range(8)])

@@ -530,8 +530,8 @@ check("w07.top_p", top_p)
 
 
 # %% [markdown] id=w07b-explorer-md
-# All three knobs on made-up scores for the word after "To be, or not to". Outlined is what the model says, filled is what is drawn from. Set top-k and top-p to their largest values first and move the temperature alone; then the others. Which of
-# them changes how many tokens are left when the temperature rises?
+# All three knobs on made-up scores for the word after "To be, or not to". Outlined is what the model says, filled is what is drawn from. Set top-k and top-p to their largest values first and move the temperature alone; then the others. Find out
+# which of them changes how many tokens are left when the temperature rises.
 # %% id=w07b-explorer
 viz.sampling_explorer()
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
@@ -36,13 +37,39 @@ def folder(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site.build(REPOSITORY, tmp_path_factory.mktemp("site") / "site").parent
 
 
-@pytest.fixture(scope="module")
-def served(folder: Path) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+class BelowCourse(Quiet):
+    """As a host of static pages does it: in a folder, and with 404.html for what is not there."""
+
+    def translate_path(self, path: str) -> str:
+        return super().translate_path(path.removeprefix("/course")) if path.startswith("/course/") else ""
+
+    def send_error(self, code: int, *_: Any) -> None:
+        self.send_response(code)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(Path(self.directory, "404.html").read_bytes())
+
+
+@contextmanager
+def serving(folder: Path, handler: type[Quiet]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture(scope="module")
+def served(folder: Path) -> Iterator[str]:
+    with serving(folder, Quiet) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def served_below(folder: Path) -> Iterator[str]:
+    with serving(folder, BelowCourse) as address:
+        yield f"{address}course/"
 
 
 @pytest.fixture
@@ -84,11 +111,149 @@ def test_a_reader_begins_turns_pages_and_searches_without_a_mouse(from_disk, ser
     reader.keyboard.press("Enter")
     found = reader.locator("#search-results li a")
     found.first.wait_for()
-    assert found.all_inner_texts() == ["Week 5 · 01 Convolution"]
+    assert found.first.inner_text() == "Week 5 · 01 Convolution > Exercise 5 · And back: col2im"
     found.first.focus()
     reader.keyboard.press("Enter")
-    reader.get_by_role("heading", name="Week 5 · 01 Convolution").wait_for()
-    assert reader.get_by_text("im2col").first.is_visible()
+    reader.wait_for_url("**/week05_cnn/01_convolution.html#exercise-5*")
+    assert_arrives_at(reader, reader.get_by_role("heading", name="Exercise 5 · And back: col2im"))
+
+
+def assert_arrives_at(reader, target):
+    """The page comes to rest (the theme scrolls smoothly) with the target in the window."""
+    reader.wait_for_function(
+        "e => { const top = e.getBoundingClientRect().top; return 0 <= top && top < innerHeight }",
+        arg=target.element_handle(),
+    )
+
+
+FIRST_HITS = {  # a query: where the thing is taught
+    "broadcasting": "week01_tensors/02_broadcasting.html#exercise-1-",
+    "stride": "week01_tensors/01_storage_and_strides.html#exercise-1-",
+    "adam": "week03_networks/02_modules_and_optimizers.html#exercise-4-",
+    "adam optimizer": "week03_networks/02_modules_and_optimizers.html#exercise-4-",
+    "softmax": "week02_autograd/02_tensor_autograd.html#exercise-7-",
+    "w03.adam": "week03_networks/02_modules_and_optimizers.html#exercise-4-",
+    "w01.strides": "week01_tensors/01_storage_and_strides.html#exercise-1-",
+    "attention mask": "week07_transformers/01_attention.html#exercise-4-",
+    "dropout": "week03_networks/01_from_a_line_to_a_network.html#exercise-6-",
+    "RoPE": "week07_transformers/01_attention.html#exercise-9-",
+    "backpropagation": "week02_autograd/01_scalar_autograd.html#exercise-7-",
+    "overfitting": "week04_training/02_five_loops.html#exercise-8-",
+    "checkpoint": "week04_training/02_five_loops.html#exercise-6-",
+    "batch norm": "week05_cnn/02_a_network_that_trains.html#exercise-1-",
+    "LSTM": "week06_rnn/01_rnn_and_lstm.html#exercise-4-",
+    "tokenizer": "week07_transformers/02_the_block_and_the_gpt.html#exercise-7-",
+    "layernorm": "week07_transformers/02_the_block_and_the_gpt.html#exercise-1-",
+    "autograd": "week02_autograd/01_scalar_autograd.html",
+}
+
+
+def found_for(reader, served, query):
+    """Where the results for a query lead to, best first."""
+    reader.goto(f"{served}search.html?q={query}")
+    reader.wait_for_function("document.querySelector('.search-summary')?.innerText")
+    links = reader.locator("#search-results li a").evaluate_all("all => all.map(a => a.href)")
+    return [link.removeprefix(served) for link in links]
+
+
+def test_search_begins_with_where_a_thing_is_taught(served, reader):
+    first = {query: found_for(reader, served, query)[:1] for query in FIRST_HITS}
+    wrong = {
+        query: hit for query, hit in first.items() if not hit or not hit[0].startswith(FIRST_HITS[query])
+    }
+    assert wrong == {}
+
+
+def test_search_ranks_the_front_page_last_and_knows_whole_words(served, reader):
+    assert found_for(reader, served, "softmax")[-1] == "index.html"
+    assert len(found_for(reader, served, "RoPE")) == 1  # and not every page with a property
+
+
+def test_what_is_found_by_its_text_opens_at_the_word(served, reader):
+    pages = found_for(reader, served, "pickle")
+    assert pages and "#" not in pages[0]
+    reader.locator("#search-results li a").first.click()
+    mark = reader.locator("article .highlighted").first
+    mark.wait_for()
+    assert_arrives_at(reader, mark)
+    reader.goto(served + "search.html?q=pickle")
+    reader.locator("#search-results li a").first.wait_for()
+    reader.locator(".sidebar-tree a", has_text="02 Broadcasting").click()  # not what was found
+    reader.wait_for_url("**/02_broadcasting.html")
+    assert reader.evaluate("localStorage.getItem('sphinx_highlight_terms')") is None
+
+
+def test_the_search_page_has_a_heading_and_says_what_to_try(served, reader):
+    assert found_for(reader, served, "xyzzy") == []
+    assert reader.locator("h1").all_inner_texts() == ["Search"]
+    words = reader.locator(".search-summary").inner_text()
+    assert words.startswith("Nothing found. Try one word") and "categories" not in words
+    reader.locator("article input").fill("adam")
+    reader.get_by_role("button", name="Search", exact=True).click()
+    reader.locator("#search-results li a").first.wait_for()
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_search_box_shows_that_it_has_the_keyboard(theme, served, reader):
+    reader.emulate_media(color_scheme=theme)
+    reader.goto(served + "search.html")
+    for box in (".sidebar-search", ".search-again input"):
+        reader.locator(box).focus()
+        line = (
+            "e => [getComputedStyle(e).outlineStyle, lessons.contrast(getComputedStyle(e).outlineColor, e)]"
+        )
+        style, contrast = reader.locator(box).evaluate(line)
+        assert style == "solid" and contrast >= 3
+
+
+def test_the_contents_show_where_the_reader_is(served, reader):
+    reader.set_viewport_size({"width": 1280, "height": 900})
+    for name in ("week00_start/01_start.html", MATH, "week07_transformers/04_clinic.html"):
+        reader.goto(served + name)
+        place = reader.locator(".sidebar-tree .current-page").bounding_box()
+        assert 0 < place["y"] < 900 - place["height"], name
+        assert reader.evaluate("scrollY") == 0
+
+
+def test_figures_stay_readable_on_a_phone(served, reader, picture):
+    """Their labels are 12 pixels where they are drawn; below 10 nobody reads them."""
+    reader.set_viewport_size({"width": 390, "height": 844})
+    for name in ("week03_networks/02_modules_and_optimizers.html", "week07_transformers/01_attention.html"):
+        reader.goto(served + name)
+        reader.locator("details.hide").evaluate_all("all => all.forEach(fold => fold.open = true)")
+        scales = reader.locator(".cell_output img").evaluate_all(
+            "all => all.map(i => i.getBoundingClientRect().width / i.getAttribute('width'))"
+        )
+        assert scales and min(scales) > 0.84, name
+        assert reader.evaluate("document.documentElement.scrollWidth") <= 390
+        wide = reader.locator(".cell_output .text_html").filter(has=reader.locator("img")).first
+        wide.focus()
+        reader.keyboard.press("ArrowRight")
+        reader.wait_for_function("e => e.scrollLeft > 0", arg=wide.element_handle())
+        picture(wide, f"site-figure-phone-{name[:6]}")
+
+
+def test_the_screenshot_leads_to_itself(served, reader):
+    reader.goto(served)
+    links = reader.locator("article a:has(img):visible")
+    assert links.count() == 1
+    shown = links.locator("img").evaluate("i => i.src")
+    assert links.evaluate("a => a.href") == shown
+
+
+@pytest.mark.console("404", "the page that says so is what is tested")
+@pytest.mark.parametrize("address", ["gone.html", "week03_networks/gone.html", "a/b/c/"])
+def test_a_missing_page_leads_back_from_any_depth(address, served_below, context, picture):
+    page = context.new_page()
+    page.goto(served_below + address)
+    for name in ("index.html", "index.html#the-course", "search.html"):
+        page.wait_for_function(
+            "url => [...document.links].some(a => a.href === url)", arg=served_below + name
+        )
+    picture(page, "site-not-found")
+    page.get_by_role("textbox").fill("adam")
+    page.get_by_role("button").click()
+    page.locator("#search-results li a").first.wait_for()
 
 
 def test_every_page_is_whole_at_every_width(served, reader):
@@ -198,11 +363,10 @@ def test_formulas_stretch_with_what_they_enclose(served, reader):
 def test_on_paper_nothing_is_cut_off(served, reader, picture):
     reader.emulate_media(media="print")
     reader.set_viewport_size({"width": 700, "height": 1000})  # the width of an A4 sheet between its margins
-    reader.goto(served + MATH)
-    cut = reader.evaluate(
-        "[...document.querySelectorAll('pre')].filter(p => p.scrollWidth > p.clientWidth + 1).length"
-    )
-    assert cut == 0
+    boxes = "[...document.querySelectorAll('pre, .cell_output .text_html')]"
+    for name in ("week03_networks/02_modules_and_optimizers.html", MATH):
+        reader.goto(served + name)
+        assert reader.evaluate(f"{boxes}.filter(b => b.scrollWidth > b.clientWidth + 1).length") == 0, name
     for part in (".sidebar-drawer", ".toc-drawer", ".mobile-header"):
         assert not reader.locator(part).is_visible()
     picture(reader, "site-print", whole=True)

@@ -1,5 +1,6 @@
 """The website of the real course: whole, self-contained, findable, and without the answers unless asked."""
 
+import json
 import re
 import shutil
 from html.parser import HTMLParser
@@ -12,7 +13,9 @@ import pytest
 from labkit import paths, site
 from labkit.book.course import lesson_paths, read_lesson
 from labkit.book.notebook import labkit_of
-from labkit.site.pages import asks, lesson_page, without_files
+from labkit.exercises import all_ids
+from labkit.site.pages import FOR_AUTHORS, asks, lesson_page, without_files
+from labkit.site.search import OTHER_WORDS, phrases
 from labkit.viz.explore import STILL_HTML
 
 ROOT = Path(__file__).parents[2]
@@ -88,6 +91,25 @@ def test_search_knows_the_lessons(built):
     assert "week05_cnn/01_convolution" in index and '"im2col"' in index
 
 
+def test_search_has_every_exercise_as_a_place_of_its_own(built, pages):
+    text = (built / "searchindex.js").read_text(encoding="utf-8")
+    index = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
+    headings = {tuple(place) for places in index["alltitles"].values() for place in places}
+    for path in lesson_paths(ROOT):
+        for ex in {cell.ex for cell in read_lesson(ROOT, path).cells if cell.role == "exercise"}:
+            [[page, anchor, _]] = index["indexentries"][ex]
+            assert index["docnames"][page] == f"{path.parent.name}/{path.stem}", ex
+            assert (page, anchor) in headings and anchor.startswith("exercise-"), ex
+
+
+def test_an_exercise_is_found_by_what_is_written_in_it_and_by_other_words():
+    assert set(OTHER_WORDS) <= set(all_ids())
+    assert set(phrases("w07.multi_head", "class MultiHeadAttention: ...\ndef given(): ...")) == {
+        *("w07.multi_head", "multi_head", "multihead", "MultiHeadAttention", "Multi Head Attention", "given")
+    }
+    assert "RoPE" in phrases("w07.rotary", "def rotary(): ...")
+
+
 def test_formulas_are_drawn_by_the_browser(built):
     text = (built / "week05_cnn/01_convolution.html").read_text(encoding="utf-8")
     assert "<math" in text and "<mo>&#x02211;</mo>" in text and "\\sum" not in text
@@ -125,12 +147,39 @@ def test_what_a_text_asks_to_predict_is_folded():
     folded = {cell["id"] for cell in cells if "hide-output" in cell["metadata"].get("tags", [])}
     assert folded == {"w05a-surprise-code", "w05a-col2im-demo"}
     assert asks("Long.\n\nGuess what the cell prints, then run it.")
+    assert asks("A line.\n\nTwo lines. What do *they print?*")
     assert not asks("Guess it.\n\nIts best guess is a prediction.")
+    assert not asks("What is it for? Look at the picture.")
+
+
+ASKED = """w01c-index-write w01d-loss-symptom w01d-loss-fig w01d-table-demo w02a-diamond-symptom
+    w02d-kept-symptom w03d-exploding-symptom w03d-exploding-fig w03d-unregistered-symptom
+    w04a-workers w04b-rare w04c-surprise-code w04c-files w05c-fewshot w05d-single-symptom
+    w06b-surprise-code w06d-leak-symptom w07a-sentence w07d-keep-symptom""".split()
+LOOKED_AT = "w03d-picture w03d-picture-wrong w04b-regression w05d-clothes w05d-filters w07b-explorer".split()
+
+
+def test_an_answer_is_folded_and_what_is_to_be_looked_at_is_not():
+    folded = dict[str, bool]()
+    for path in lesson_paths(ROOT):
+        for cell in lesson_page(ROOT, read_lesson(ROOT, path))["cells"]:
+            if cell.get("outputs"):
+                folded[cell["id"]] = "hide-output" in cell["metadata"].get("tags", [])
+    assert [id for id in ASKED if not folded[id]] == []
+    assert [id for id in LOOKED_AT if folded[id]] == []
 
 
 def test_links_to_files_of_the_course_become_words():
     kept = "[next](02_ragged.ipynb), [docs](https://a.b/c), ![p](p.png)"
     assert without_files(f"[the loader](../../labkit/data/loader.py), {kept}") == f"the loader, {kept}"
+    assert without_files("beside torch\n([figures](bench/README.md)).") == "beside torch."
+    assert without_files("as there ([docs](https://a.b/c))") == "as there ([docs](https://a.b/c))"
+
+
+def test_the_front_page_leaves_out_what_only_authors_need(built):
+    assert FOR_AUTHORS.sub("", "## A\n\na\n\n## For authors\n\nb\n\n## C\n") == "## A\n\na\n\n## C\n"
+    front = (built / "index.html").read_text(encoding="utf-8")
+    assert "CONTRIBUTING" not in front and "(figures)" not in front and "The engine" in front
 
 
 def test_nothing_is_written_beside_the_site(built):
