@@ -2328,7 +2328,7 @@ seeds = Predict(
             lambda: _order_of() == _order_of(before=_layer),
         ),
         "d": Item(
-            "as c, with a generator of the loader's own: same order?",
+            "a layer is made, the loader has a generator of its own: same order?",
             lambda: _order_of(seed=1) == _order_of(seed=1, before=_layer),
         ),
         "e": Item(

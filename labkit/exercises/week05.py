@@ -1072,7 +1072,7 @@ count = Predict(
                 )
             ),
         ),
-        "f": Item("multiplications of a on 32x32", lambda: 864 * 30 * 30),
+        "f": Item("multiplications of 32 filters of 3x3 on a picture of 3x32x32", lambda: 864 * 30 * 30),
         "g": Item("the same map as a linear layer", lambda: 3 * 32 * 32 * 32 * 30 * 30),
         "h": Item("field of three 3x3", lambda: _receptive_field([(3, 1)] * 3)),
         "i": Item("field of 3x3, pool 2x2 stride 2, 3x3", lambda: _receptive_field([(3, 1), (2, 2), (3, 1)])),
