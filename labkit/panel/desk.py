@@ -29,6 +29,8 @@ from labkit.panel import course
 
 SILENT_SECONDS = 180  # a window that has said nothing for so long is gone
 MOST_WINDOWS = 50
+OPENED_ALL_THE_SAME = ("old-format", "new-format", "newer-release")  # what is a problem, but not JupyterLab's
+ELSEWHERE = ("Hint: `make hint", "Whole traceback:")  # not in the panel: it has a button, and no kernel
 Say = Callable[[dict[str, Any]], None]
 
 
@@ -100,7 +102,9 @@ def shown(verdict: Verdict, work: Work | None) -> dict[str, Any]:
         state = "open"
     else:
         state = "failing" if work is not None and work.passed else "tried"
-    return {"kind": "verdict", "state": state, "short": report.one_line(verdict), **verdict.record()}
+    record = verdict.record()
+    lines = [line for line in record["lines"] if not line.startswith(ELSEWHERE)]
+    return {"kind": "verdict", "state": state, "short": report.one_line(verdict), **record, "lines": lines}
 
 
 class Desk:

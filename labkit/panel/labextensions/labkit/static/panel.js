@@ -155,8 +155,7 @@ export class PanelView {
     const show = verdict && verdict.status !== "not started" && (!verdict.passed || selected);
     const parts = [];
     if (verdict && show) {
-      const lines = verdict.lines.filter((line) => !line.startsWith("Hint: `make hint"));
-      const all = [sentence(verdict.headline), ...lines];
+      const all = [sentence(verdict.headline), ...verdict.lines];
       parts.push(...all.map((line) => element("p", {}, ...prose(line))));
     }
     if (selected && hints.length) {
