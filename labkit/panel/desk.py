@@ -18,7 +18,7 @@ from typing import Any
 from labkit import __version__, exercises
 from labkit.book.build import learner_path
 from labkit.book.course import lesson_title
-from labkit.book.learner import Problem, sound_notebook
+from labkit.book.learner import Problem, read_learner, sound_notebook
 from labkit.book.notebook import Notebook, labkit_of, learner_notebook, write_text
 from labkit.book.percent import Lesson, LessonError
 from labkit.book.update import backup_folder
@@ -158,6 +158,25 @@ class Desk:
         if _changed_since(place, modified):
             notes.append("The file changed on disk meanwhile: File > Reload Notebook from Disk shows it.")
         return Opened(place, lesson, nb, " ".join(notes) or None)
+
+    def problem(self, path: Any) -> dict[str, Any]:
+        """Why JupyterLab cannot open a notebook of the course, and what brings it back; None if it can."""
+        try:
+            place = self._place(path)
+        except Refused:
+            return {"problem": None}
+        found = read_learner(place)
+        if not isinstance(found, Problem) or found.kind in OPENED_ALL_THE_SAME:
+            return {"problem": None}
+        words = [f"{place.name} cannot be opened.", found.why]
+        lessons = {learner_path(self.root, lesson).resolve(): lesson for lesson in self.course().lessons}
+        if place in lessons:
+            ex = next(cell.ex for cell in lessons[place].cells if cell.ex)
+            afresh = f"start the lesson afresh with `make reset EX={ex}` in a terminal"
+            words.append(f"Restore it from backups/ or git, or {afresh}.")
+            if found.kind != "missing":
+                words.append("The file as it is goes to backups/ first.")
+        return {"problem": " ".join(words)}
 
     def opened(self) -> dict[str, Any]:
         """The notebooks that some window has open, with or without a kernel."""

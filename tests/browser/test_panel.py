@@ -59,6 +59,35 @@ def test_the_first_visit_shows_the_start_page_and_the_panel(lab, context, pictur
     lesson.wait_until_ready()
 
 
+@pytest.mark.console("400", "the browser's own line for what JupyterLab cannot read")
+@pytest.mark.console("Failed to initialize the context", "JupyterLab's line for it")
+def test_a_damaged_lesson_is_not_opened_and_can_be_had_back(lab, context, picture):
+    (lab.root / START).write_bytes(b"<<<<<<< HEAD\n" + on_disk(lab))
+    page = context.new_page()
+    page.goto(lab.url(lab.start_page))
+    page.locator(".labkit-start-next").click()
+    panel = Panel(page)
+    note = panel.node.locator(".labkit-panel-note")
+    note.get_by_text("01_start.ipynb cannot be opened. The file has git conflict markers").wait_for()
+    assert page.locator(".jp-NotebookPanel, .jp-Dialog").count() == 0
+    picture(page, "damaged-lesson")
+    assert note.evaluate("note => note.append('/a/path'.repeat(30)) ?? note.scrollWidth <= note.clientWidth")
+
+    page.goto(lab.url(f"/lab/tree/{START}"))  # or from the last visit, or the list of files
+    page.get_by_role("dialog").get_by_text("File Load Error").wait_for()
+    note.get_by_text("make reset EX=w00.answer").wait_for()
+    page.locator(".jp-NotebookPanel").wait_for(state="detached")
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    assert lab.labkit("reset", "w00.answer").returncode == 0
+    page.locator(".labkit-week [data-tile='w00.answer']").click()
+    Lesson(page, lab, START).wait_until_ready()
+    note.wait_for(state="hidden")
+
+    (lab.root / START).write_text("")  # what is open is there, whatever happens to the file
+    page.locator(".labkit-week [data-tile='w00.shapes']").click()
+    panel.node.get_by_text("You are at Predict, then run").wait_for()
+
+
 def test_the_layout_is_kept(lab, context, open_lesson):
     """The second visit shows what the first one left open, not the start page."""
     page = context.new_page()

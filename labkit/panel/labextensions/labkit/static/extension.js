@@ -128,8 +128,10 @@ class Lab {
       void panel.context.ready.then(() => {
         panel.content.model.contentChanged.connect(changed);
         explainLostControls(panel.content.node);
+        if (this.trouble?.path === this.#path(panel)) this.#tellTrouble(null);
         opened();
       });
+      if (!panel.context.isReady) void this.#closeIfDamaged(panel);
       panel.context.pathChanged.connect(opened);
       panel.sessionContext.statusChanged.connect((_, status) => {
         if (status === "autorestarting") this.#say(panel, DIED);
@@ -172,11 +174,15 @@ class Lab {
   async refresh() {
     try {
       this.state = await this.server.state();
-      this.view.say(this.view.note, this.state.note);
+      this.#note(this.state.note);
     } catch (error) {
-      this.view.say(this.view.note, error.message);
+      this.#note(error.message);
     }
     this.draw();
+  }
+
+  #note(words) {
+    this.view.say(this.view.note, [this.trouble?.words, words].filter(Boolean).join(" "));
   }
 
   draw() {
@@ -352,14 +358,34 @@ class Lab {
   /** Open a lesson, ready to be worked in. */
   async lesson(path) {
     try {
+      const isOpen = this.tracker.find((panel) => this.#path(panel) === path);
+      const words = isOpen ? null : await this.server.problem(path);
+      this.#tellTrouble(words && { path, words });
+      if (words) return null;
       const panel = await this.app.commands.execute("docmanager:open", { path });
       await panel?.context.ready;
       await panel?.revealed;
       return panel;
-    } catch {
-      this.view.say(this.view.note, `${path} cannot be opened. \`make update\` puts missing lessons back.`);
+    } catch (error) {
+      this.#tellTrouble({ path, words: `${path} cannot be opened. ${error.message}` });
       return null;
     }
+  }
+
+  /** What JupyterLab cannot read, such as a file from the last visit, it leaves as a tab that loads forever. */
+  async #closeIfDamaged(panel) {
+    panel.context.model.dirty = false; // until it is read there is nothing to save, whatever JupyterLab asks then
+    const path = this.#path(panel);
+    const words = await this.server.problem(path).catch(() => null);
+    if (!words || panel.context.isReady) return;
+    this.#tellTrouble({ path, words });
+    panel.dispose();
+  }
+
+  #tellTrouble(trouble) {
+    this.trouble = trouble;
+    this.#note(this.state?.note);
+    if (trouble) this.shell.activateById(this.widget.id); // the start page has no place for it
   }
 
   start() {

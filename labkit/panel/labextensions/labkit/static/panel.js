@@ -52,7 +52,6 @@ export class PanelView {
       meter(state.passed, state.total, "Exercises passed in the whole course"),
       element("span", { class: "labkit-count" }, `${state.passed} of ${state.total} exercises passed`),
     );
-    this.say(this.note, state.note);
     const open = new Set([...this.weeks.querySelectorAll("details[open]")].map((week) => week.dataset.week));
     const focused =
       document.activeElement?.closest?.(".labkit-panel-weeks") && focusKey(document.activeElement);
