@@ -157,6 +157,7 @@ class Desk:
             notes.append(f"This is a copy of {name}. `make check` grades the one with that name.")
         if _changed_since(place, modified):
             notes.append("The file changed on disk meanwhile: File > Reload Notebook from Disk shows it.")
+        notes += [_is_text(ex) for ex in _answers_in_text(nb)]
         return Opened(place, lesson, nb, " ".join(notes) or None)
 
     def problem(self, path: Any) -> dict[str, Any]:
@@ -278,6 +279,16 @@ class Desk:
         if self._stamps() == self.declared:
             return None
         return "The course was updated. Save your work, end `make lab` with Control-C and start it again."
+
+
+def _answers_in_text(nb: Notebook) -> list[str]:
+    """The exercises whose answers stand in cells that do not run."""
+    cells = [labkit_of(cell) for cell in nb["cells"] if cell["cell_type"] != "code"]
+    return sorted({cell["ex"] for cell in cells if cell.get("role") == "exercise" and "ex" in cell})
+
+
+def _is_text(ex: str) -> str:
+    return f"The answer to {ex} is in a text cell, which does not run: click it, press Escape, then `y`."
 
 
 def _changed_since(path: Path, modified: Any) -> bool:

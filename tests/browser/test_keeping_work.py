@@ -33,8 +33,13 @@ def test_saved_work_and_its_verdict_survive_a_reload(open_lesson, lab):
 
 
 def test_leaving_with_unsaved_work_is_asked_about(open_lesson):
+    """What the kernel adds to the notebook when it connects is not work, before or after."""
     lesson = open_lesson(START)
+    lesson.wait_until("knowsItsKernel")
+    assert not lesson.is_dirty, "nobody has changed anything"
     lesson.type_over("w00-answer", STUB, "return 42")
+    lesson.meet_another_kernel()
+    assert lesson.is_dirty
     asked = []
     lesson.page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
     with lesson.page.expect_event("dialog"):

@@ -6,7 +6,7 @@ import pytest
 
 from labkit.grade.verdict import inline
 
-from .lesson import STUB, THEMES, Lesson, assert_outlined, assert_readable
+from .lesson import STUB, THEMES, Lesson, assert_outlined, assert_readable, own_id
 from .panel import Panel
 
 START = "weeks/week00_start/01_start.ipynb"
@@ -235,6 +235,27 @@ def test_reset_is_backed_up_and_undone_with_the_usual_keys(lesson, panel, lab):
     lesson.box("w00-rows").locator(".cm-content").click()
     lesson.page.keyboard.press("ControlOrMeta+z")
     assert lesson.source("w00-rows").endswith("    return x.mean(dim=1)")
+
+
+def test_an_answer_turned_into_text_is_told_and_reset_to_code(lesson, panel):
+    lesson.type_over("w00-answer", STUB, "return 42")
+    lesson.page.keyboard.press("Escape")
+    lesson.page.keyboard.press("m")
+    panel.check()
+    panel.row("w00.answer", "passed").wait_for()
+    panel.status.get_by_text("The answer to w00.answer is in a text cell, which does not run").wait_for()
+
+    before = lesson.cell("w00-answer")
+    panel.button("reset").click()
+    lesson.page.get_by_role("dialog").get_by_role("button", name="Reset").click()
+    panel.status.get_by_text("Edit > Undo Cell Operation works too").wait_for()
+    after = lesson.cell("w00-answer")
+    assert before["cell_type"] == "markdown" and after["cell_type"] == "code"
+    assert STUB in after["source"] and after["metadata"] == before["metadata"] | {"trusted": True}
+    assert [own_id(cell) for cell in lesson.cells()].count("w00-answer") == 1
+    lesson.menu("Edit", "Undo Cell Operation")
+    assert lesson.cell("w00-answer")["cell_type"] == "markdown"
+    assert lesson.source("w00-answer").endswith("    return 42")
 
 
 def test_next_goes_to_what_is_not_passed(lesson, panel):

@@ -8,6 +8,7 @@ import {
   exerciseAt,
   exercisesOf,
   goTo,
+  ignoreWhatTheKernelAdds,
   isWaiting,
   putBack,
   withoutOutputs,
@@ -126,6 +127,7 @@ class Lab {
     };
     this.tracker.widgetAdded.connect((_, panel) => {
       void panel.context.ready.then(() => {
+        ignoreWhatTheKernelAdds(panel.content.model);
         panel.content.model.contentChanged.connect(changed);
         explainLostControls(panel.content.node);
         if (this.trouble?.path === this.#path(panel)) this.#tellTrouble(null);
@@ -305,13 +307,10 @@ class Lab {
     if (!button.accept) return;
     try {
       const { backup, cells } = await this.server.reset(this.#path(panel), contentOf(panel), ex);
-      putBack(panel, ex, cells);
+      const undo = putBack(panel, ex, cells) ? "Undo works too." : "Edit > Undo Cell Operation works too.";
       delete this.#result(panel).verdicts[ex];
       await this.#goTo(panel, ex);
-      this.#say(
-        panel,
-        `${ex} is back at its start, not saved yet. As it was: \`${backup}\`. Undo works too.`,
-      );
+      this.#say(panel, `${ex} is back at its start, not saved yet. As it was: \`${backup}\`. ${undo}`);
     } catch (error) {
       this.#say(panel, error.message);
     }
