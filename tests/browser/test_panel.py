@@ -1,5 +1,6 @@
 """The labkit panel and the start page: every button, on notebooks in every state."""
 
+import json
 import shutil
 
 import pytest
@@ -32,6 +33,17 @@ def answer_two(lesson):
 
 def on_disk(lab):
     return (lab.root / START).read_bytes()
+
+
+def remove_cells(lab, *, of=None, role=None):
+    """Cells of the course deleted from the file, by something that does not know about locked cells."""
+
+    def goes(labkit):
+        return "ex" in labkit and of in (None, labkit["ex"]) and role in (None, labkit["role"])
+
+    nb = json.loads(on_disk(lab))
+    nb["cells"] = [cell for cell in nb["cells"] if not goes(cell["metadata"]["labkit"])]
+    (lab.root / START).write_text(json.dumps(nb))
 
 
 # the start page
@@ -298,6 +310,32 @@ def test_a_copy_is_recognized(lab, open_lesson):
     panel.check()
     panel.row("w00.answer", "passed").wait_for()
     panel.status.get_by_text("This is a copy").wait_for()
+
+
+def test_exercises_without_cells_are_named_and_passed_over(lab, open_lesson):
+    remove_cells(lab, role="check")
+    remove_cells(lab, of="w00.row_means")
+    lesson = open_lesson(START)
+    panel = Panel(lesson.page)
+    panel.row("w00.answer").wait_for()
+    panel.button("next").click()
+    panel.node.get_by_text("You are at Predict, then run").wait_for()
+    gone = panel.status.get_by_text("No cells are left of w00.row_means (01_start.ipynb).")
+    gone.wait_for()
+    panel.button("next").click()
+    gone.wait_for(state="detached")
+    panel.node.locator("[data-tile='w00.row_means']").click()
+    gone.wait_for()
+
+    assert lab.labkit("reset", "w00.row_means").returncode == 0
+    lesson.menu("File", "Reload Notebook from Disk")
+    panel.row("w00.row_means").wait_for()
+
+    remove_cells(lab)
+    lesson.menu("File", "Reload Notebook from Disk")
+    panel.row("w00.row_means").wait_for(state="detached")
+    assert panel.node.get_by_role("heading", name="Start here").is_visible(), "a lesson all the same"
+    assert panel.check_button.is_visible() and not panel.button("hint").is_visible()
 
 
 def test_a_notebook_of_their_own_has_nothing_to_check(lab, context):

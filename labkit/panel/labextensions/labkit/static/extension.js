@@ -319,14 +319,14 @@ class Lab {
 
   /** The next exercise that is not passed, after the one the cursor is at; from the end on to the beginning. */
   async next() {
-    const all = this.state?.weeks.flatMap((week) => week.lessons.flatMap((lesson) => lesson.exercises)) ?? [];
-    const panel = this.#lesson();
-    const at = panel ? all.findIndex(({ ex }) => ex === this.#result(panel).selected) : -1;
-    const found = [...all.slice(at + 1), ...all.slice(0, at + 1)].find(({ state }) => state !== "passed");
-    const first = at < 0 ? this.state?.next : null;
-    if (panel) this.#say(panel, "");
-    if (found) await this.open(first ?? found.ex);
-    else this.view.say(this.view.status, "Every exercise is passed.");
+    const all = this.#lessons().flatMap((lesson) => lesson.exercises);
+    const front = this.#lesson();
+    const at = front ? all.findIndex(({ ex }) => ex === this.#result(front).selected) : -1;
+    const begin = at < 0 ? all.findIndex(({ ex }) => ex === this.state?.next) : at + 1;
+    const order = [...all.slice(begin), ...all.slice(0, begin)].filter(({ state }) => state !== "passed");
+    if (front) this.#say(front, "");
+    if (!order.length) this.view.say(this.view.status, "Every exercise is passed.");
+    else await this.#goToFirst(order.map(({ ex }) => ex));
   }
 
   /** A row was clicked: go to its cell. */
@@ -338,20 +338,35 @@ class Lab {
     this.drawNotebook();
   }
 
-  /** Go to an exercise, in the notebook in front if it has it, else in its lesson. */
+  /** A tile was clicked: go to its exercise. */
   async open(ex) {
-    let panel = this.#lesson();
-    if (!panel || !exercisesOf(panel).includes(ex)) {
-      const lessons = this.state.weeks.flatMap((week) => week.lessons);
-      panel = await this.lesson(lessons.find(({ exercises }) => exercises.some((one) => one.ex === ex)).path);
+    await this.#goToFirst([ex]);
+  }
+
+  /** Go to the first of these exercises that has its cells, and say whose are gone. */
+  async #goToFirst(names) {
+    const gone = [];
+    for (const ex of names) {
+      const panel = await this.#lessonWith(ex);
+      if (!panel) return; // the note says why
+      const found = await this.#goTo(panel, ex);
+      if (!found) gone.push([ex, panel.title.label]);
+      if (gone.length) this.#say(panel, cellsAreGone(gone));
+      if (found) return;
     }
-    if (panel) await this.#goTo(panel, ex);
+  }
+
+  /** The notebook in front if it has the exercise, else its lesson. */
+  async #lessonWith(ex) {
+    const panel = this.#lesson();
+    if (panel && exercisesOf(panel).includes(ex)) return panel;
+    return this.lesson(this.#lessons().find(({ exercises }) => exercises.some((one) => one.ex === ex)).path);
   }
 
   /** The notebook may be behind the start page or another notebook. */
   async #goTo(panel, ex) {
     this.shell.activateById(panel.id);
-    await goTo(panel, ex);
+    return goTo(panel, ex);
   }
 
   /** Open a lesson, ready to be worked in. */
@@ -413,10 +428,19 @@ class Lab {
 
   // small questions
 
-  /** The notebook in front, if it has cells of the course. */
+  /** The notebook in front, if it has exercises of the course, or should have. */
   #lesson() {
     const panel = this.tracker.currentWidget;
-    return panel && exercisesOf(panel).length ? panel : null;
+    const isOne = panel && (exercisesOf(panel).length || (panel.context.isReady && this.#lessonAt(panel)));
+    return isOne ? panel : null;
+  }
+
+  #lessons() {
+    return this.state?.weeks.flatMap((week) => week.lessons) ?? [];
+  }
+
+  #lessonAt(panel) {
+    return this.#lessons().find(({ path }) => path === this.#path(panel));
   }
 
   #path(panel) {
@@ -424,15 +448,14 @@ class Lab {
   }
 
   #title(panel) {
-    const lessons = this.state.weeks.flatMap((week) => week.lessons);
     const [first] = exercisesOf(panel);
-    const found = lessons.find(({ exercises }) => exercises.some(({ ex }) => ex === first));
-    return found?.title ?? panel.title.label;
+    const found = this.#lessons().find(({ exercises }) => exercises.some(({ ex }) => ex === first));
+    return (found ?? this.#lessonAt(panel))?.title ?? panel.title.label;
   }
 
   #exercise(ex) {
-    return this.state.weeks
-      .flatMap((week) => week.lessons.flatMap((lesson) => lesson.exercises))
+    return this.#lessons()
+      .flatMap((lesson) => lesson.exercises)
       .find((one) => one.ex === ex);
   }
 
@@ -458,6 +481,13 @@ function explainLostControls(node) {
   };
   new MutationObserver(look).observe(node, { childList: true, subtree: true });
   look();
+}
+
+/** What to do about exercises without cells, given as [exercise, file]. A reset of one brings all back. */
+function cellsAreGone(gone) {
+  const names = gone.map(([ex, file]) => `\`${ex}\` (${file})`).join(", ");
+  const back = `save the notebook, type \`make reset EX=${gone[0][0]}\` in a terminal`;
+  return `No cells are left of ${names}. To have them back, ${back}, then choose File > Reload Notebook from Disk.`;
 }
 
 /** A function that runs once, when nothing has happened for a moment. */

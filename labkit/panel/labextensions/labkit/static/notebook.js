@@ -8,11 +8,11 @@ function cellsOf(panel) {
   return panel.content.model?.sharedModel.cells ?? [];
 }
 
-/** The exercises of a notebook in the order of its checks, whatever the file is called. */
+/** The exercises of a notebook in order, whatever the file is called, as long as one of their cells is there. */
 export function exercisesOf(panel) {
   const found = cellsOf(panel)
     .map(labkitOf)
-    .filter((meta) => meta.ex && meta.role === "check");
+    .filter((meta) => meta.ex && ["exercise", "check"].includes(meta.role));
   return [...new Set(found.map((meta) => meta.ex))];
 }
 
@@ -71,7 +71,7 @@ export function comeBack(notebook, cell) {
   notebook.scrollToItem(notebook.activeCellIndex, "center").catch(() => {}); // another scroll overtook it
 }
 
-/** Put the cursor into the cell where an exercise is answered. */
+/** Put the cursor into the cell where an exercise is answered; false if it has no cell here. */
 export async function goTo(panel, ex) {
   const cells = cellsOf(panel);
   let index = cells.findIndex((cell) => labkitOf(cell).ex === ex && labkitOf(cell).role === "exercise");

@@ -106,9 +106,8 @@ export class PanelView {
   /** The notebook in front: its title and exercises, or what to do if there is none. */
   drawNotebook(title, exercises) {
     this.title.textContent = title ?? "No lesson is open";
-    const here = title !== null;
-    const needed = [this.check, this.help, this.list, this.selected, this.hint, this.reset];
-    for (const node of needed) node.hidden = !here;
+    for (const node of [this.check, this.help]) node.hidden = title === null;
+    for (const node of [this.list, this.selected, this.hint, this.reset]) node.hidden = !exercises.length;
     const names = exercises.map(({ ex }) => ex);
     if (names.join() !== [...this.rows.keys()].join()) {
       this.rows = new Map(exercises.map((exercise) => [exercise.ex, this.#row(exercise)]));
