@@ -11,6 +11,8 @@ from .lesson import STUB, THEMES, Lesson, assert_outlined, assert_readable, own_
 from .panel import Panel
 
 START = "weeks/week00_start/01_start.ipynb"
+STORAGE = "weeks/week01_tensors/01_storage_and_strides.ipynb"
+SLEEP = "__import__('time').sleep(30); return 42"
 
 
 @pytest.fixture
@@ -172,16 +174,47 @@ def test_typing_goes_on_while_the_check_runs(lesson, panel):
 def test_a_second_check_is_refused_and_the_first_can_be_stopped(lesson, panel, open_lesson):
     other = Panel(open_lesson(START).page)
     other.row("w00.answer").wait_for()
-    lesson.type_over("w00-answer", STUB, "__import__('time').sleep(30); return 42")
-    panel.check_button.click()
-    panel.check_button.get_by_text("Stop the check").wait_for()
+    lesson.type_over("w00-answer", STUB, SLEEP)
+    panel.check_button.dblclick()
+    stop = panel.check_button.get_by_text("Stop the check", exact=True)
+    stop.wait_for()
     other.check_button.click()
     other.status.get_by_text("A check of 01_start.ipynb is still running").wait_for()
+    assert stop.count() == 1, "the second click of two stops nothing"
 
-    lesson.page.wait_for_timeout(700)  # a click any sooner is the second of a double click, and stops nothing
     panel.check_button.click()
     panel.status.get_by_text("Stopped. Nothing was recorded.").wait_for()
     panel.check_button.get_by_text("Check this notebook").wait_for()
+
+
+def test_a_check_goes_on_behind_another_lesson_and_is_called_by_its_name(lesson, panel, lab, picture):
+    lesson.type_over("w00-answer", STUB, SLEEP)
+    panel.check_button.focus()
+    for _ in range(2):  # the second time the key is held, and does not stop what it began
+        lesson.page.keyboard.down("Enter")
+    panel.status.get_by_text("Checking 4 exercises.").wait_for()
+    lesson.page.keyboard.up("Enter")
+    panel.node.locator(".labkit-week", has_text="Week 1").locator("summary").click()
+    panel.node.locator(f'.labkit-lesson[data-path="{STORAGE}"]').click()
+    panel.node.get_by_text("Checking 01_start.ipynb.").wait_for()
+    stop = panel.check_button.get_by_text("Stop the check of 01_start.ipynb")
+    picture(panel.node, "panel-check-elsewhere")
+
+    stop.click()
+    panel.check_button.get_by_text("Check this notebook").wait_for()
+    assert panel.node.get_by_text("Checking 01_start.ipynb.").count() == 0
+    panel.node.locator(f'.labkit-lesson[data-path="{START}"]').click()
+    panel.status.get_by_text("Stopped. Nothing was recorded.").wait_for()
+
+
+def test_a_check_before_the_cells_it_needs_says_what_to_run(lesson, panel):
+    lesson.run("w00-answer-check")
+    panel.status.get_by_text("The check ran before cells it needs").wait_for()
+    lesson.run("w00-setup")
+    lesson.run("w00-answer-check")
+    panel.status.get_by_text("The check ran before cells it needs").wait_for()
+    lesson.check("w00-answer")
+    panel.status.get_by_text("The check ran before").wait_for(state="detached")
 
 
 # Hint, Reset, Next

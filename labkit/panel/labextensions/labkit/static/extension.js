@@ -61,7 +61,8 @@ class Lab {
     this.state = null; // as the server sent it last
     this.results = new WeakMap(); // notebook -> {verdicts, answers, words, selected}
     this.hints = {}; // exercise -> its hints as given last, and what is said after them
-    this.running = null; // {panel, abort} of the check that runs
+    this.running = null; // {panel, name, abort, done, of} of the check that runs
+    this.trouble = null; // {path, words}: the lesson that could not be opened, and why
     const name = (method) => (argument) => void this[method](argument);
     this.does = Object.fromEntries(
       ["check", "stop", "hint", "reset", "next", "select", "open", "lesson", "start"].map((key) => [
@@ -209,6 +210,7 @@ class Lab {
           .filter(Boolean)
       : [];
     this.view.drawNotebook(panel ? this.#title(panel) : null, exercises);
+    this.#drawRunning();
     const result = panel && this.#result(panel);
     this.view.say(this.view.status, panel ? result.words : "Open one below, or from the start page.");
     if (!panel) return;
@@ -226,6 +228,11 @@ class Lab {
     }
   }
 
+  #drawRunning() {
+    const { panel, ...check } = this.running ?? {};
+    this.view.drawRunning(panel ? { ...check, here: panel === this.#lesson() } : null);
+  }
+
   #follow() {
     const panel = this.#lesson();
     if (!panel || isWaiting(panel.content)) return;
@@ -240,9 +247,9 @@ class Lab {
     if (!panel || this.running) return;
     const result = this.#result(panel);
     const abort = new AbortController();
-    this.running = { panel, abort };
+    this.running = { panel, name: panel.title.label, abort };
     result.answers = answersOf(panel);
-    this.view.drawRunning(true);
+    this.#drawRunning();
     this.#say(panel, "Checking. The first check after the start waits until torch is imported.");
     try {
       const tell = (line) => this.#hear(panel, line);
@@ -253,7 +260,7 @@ class Lab {
       this.#say(panel, abort.signal.aborted ? "Stopped. Nothing was recorded." : error.message);
     }
     this.running = null;
-    this.view.drawRunning(false);
+    this.#drawRunning();
     await this.refresh();
   }
 
@@ -264,7 +271,8 @@ class Lab {
       result.note = line.note;
       this.#say(panel, `Checking ${line.exercises.length} exercises.`);
     } else if (line.kind === "step") {
-      this.view.drawProgress(line.done, line.of);
+      Object.assign(this.running, { done: line.done, of: line.of });
+      this.#drawRunning();
     } else if (line.kind === "verdict") {
       result.verdicts[line.ex] = { ...line, passed: line.state === "passed" };
       this.drawNotebook();
