@@ -76,10 +76,12 @@ def test_a_killed_kernel_costs_no_text(open_lesson, picture):
     picture(lesson.page, "kernel-killed")
     dialog.get_by_role("button", name="Ok").click()
     lesson.wait_until_ready()
-    Panel(lesson.page).status.get_by_text("What you typed is all here").wait_for()
+    died = Panel(lesson.page).status.get_by_text("What you typed is all here")
+    died.wait_for()
     assert lesson.source("w00-answer").endswith("    return 42")
     lesson.run("w00-setup")
     assert lesson.check("w00-answer")["status"] == "pass"
+    died.wait_for(state="detached")
 
 
 def test_an_answer_that_kills_the_kernel_can_be_mended(open_lesson):

@@ -28,6 +28,9 @@ const FOUND_AGAIN = "The controls went with the kernel they belonged to. Run thi
 const NOT_SAVED =
   "The notebook could not be saved; what you typed is still here. Is the disk full, or the folder read-only? " +
   "File > Download keeps a copy elsewhere.";
+const TOO_EARLY =
+  "The check ran before cells it needs: the first code cell of the lesson, your answer, or another one above. " +
+  "Run those, then the check again.";
 const MINUTE = 60_000;
 const QUIET = 300; // milliseconds without an event before the course is drawn again
 
@@ -147,20 +150,24 @@ class Lab {
     });
     setInterval(() => this.#tellOpen(), MINUTE);
     window.addEventListener("pagehide", () => this.server.opened([]));
-    NotebookActions.executed.connect((_, { notebook, cell, success }) => {
+    NotebookActions.executed.connect((_, { notebook, cell, success, error }) => {
       if (!success) comeBack(notebook, cell);
       const panel = this.tracker.find((one) => one.content === notebook);
-      if (panel) this.#ran(panel, cell, success);
+      if (panel) this.#ran(panel, cell, success, error?.errorName);
       soon();
     });
     window.addEventListener("focus", soon); // or `make check` in a terminal
   }
 
   /** A cell was run: what a check says is newer than the panel's verdict, and a failure is to be mended first. */
-  #ran(panel, cell, success) {
+  #ran(panel, cell, success, errorName) {
     const result = this.#result(panel);
     const { ex, role } = cell.model.sharedModel.getMetadata("labkit") ?? {};
-    if (role === "check") delete result.verdicts[ex];
+    if (role === "check") {
+      delete result.verdicts[ex];
+      if (errorName === "NameError") result.words = TOO_EARLY;
+      else if (result.words === TOO_EARLY || (success && result.words === DIED)) result.words = "";
+    }
     result.selected = exerciseAfter(panel, cell, success) ?? result.selected;
     this.drawNotebook();
   }
