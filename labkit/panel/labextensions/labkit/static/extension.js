@@ -224,12 +224,14 @@ class Lab {
     const answers = answersOf(panel);
     for (const ex of exercisesOf(panel)) {
       const known = this.#exercise(ex);
+      const recorded = known?.hints ?? []; // another window, or `make hint`, may have given more
+      const given = this.hints[ex]?.hints.length >= recorded.length ? this.hints[ex] : null;
       const verdict = result.verdicts[ex] ?? null;
       this.view.drawExercise(ex, {
         state: verdict?.state ?? known?.state ?? "open",
         verdict,
         stale: verdict !== null && answers[ex] !== result.answers[ex],
-        ...(this.hints[ex] ?? { hints: known?.hints ?? [], more: null }),
+        ...(given ?? { hints: recorded, more: null }),
         selected: ex === result.selected,
       });
     }
