@@ -12,10 +12,12 @@ from labkit.book.notebook import Cell, Notebook, digest, join_lines, labkit_of
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a file cannot be used. `kind` is one word for programs, `sentence` is for the learner."""
+    """Why a file cannot be used. `kind` is one word for programs; `why` is for the learner, and with advice
+    `sentence`."""
 
     path: Path
     kind: str
+    why: str
     sentence: str
 
     def __str__(self) -> str:
@@ -93,8 +95,8 @@ def unique_id(wanted: Any, source: str, used: set[str]) -> str:
 
 
 def _problem(path: Path, kind: str, detail: Any = "", release: str = "") -> Problem:
-    advice = ADVICE.get(kind, DAMAGED)
-    return Problem(path, kind, SENTENCES[kind].format(detail=detail, release=release) + advice)
+    why = SENTENCES[kind].format(detail=detail, release=release)
+    return Problem(path, kind, why, why + ADVICE.get(kind, DAMAGED))
 
 
 def version_key(text: Any) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from typing import Any
 from labkit import __version__, exercises
 from labkit.book.build import learner_path
 from labkit.book.course import lesson_title
-from labkit.book.learner import Problem, sound_notebook
+from labkit.book.learner import Problem, read_learner, sound_notebook
 from labkit.book.notebook import Notebook, labkit_of, learner_notebook, write_text
 from labkit.book.percent import Lesson, LessonError
 from labkit.book.update import backup_folder
@@ -29,6 +29,8 @@ from labkit.panel import course
 
 SILENT_SECONDS = 180  # a window that has said nothing for so long is gone
 MOST_WINDOWS = 50
+OPENED_ALL_THE_SAME = ("old-format", "new-format", "newer-release")  # what is a problem, but not JupyterLab's
+ELSEWHERE = ("Hint: `make hint", "Whole traceback:")  # not in the panel: it has a button, and no kernel
 Say = Callable[[dict[str, Any]], None]
 
 
@@ -99,7 +101,9 @@ def shown(verdict: Verdict, work: Work | None) -> dict[str, Any]:
         state = "open"
     else:
         state = "failing" if work is not None and work.passed else "tried"
-    return {"kind": "verdict", "state": state, "short": report.one_line(verdict), **verdict.record()}
+    record = verdict.record()
+    lines = [line for line in record["lines"] if not line.startswith(ELSEWHERE)]
+    return {"kind": "verdict", "state": state, "short": report.one_line(verdict), **record, "lines": lines}
 
 
 class Desk:
@@ -152,7 +156,27 @@ class Desk:
             notes.append(f"This is a copy of {name}. `make check` grades the one with that name.")
         if _changed_since(place, modified):
             notes.append("The file changed on disk meanwhile: File > Reload Notebook from Disk shows it.")
+        notes += [_is_text(ex) for ex in _answers_in_text(nb)]
         return Opened(place, lesson, nb, " ".join(notes) or None)
+
+    def problem(self, path: Any) -> dict[str, Any]:
+        """Why JupyterLab cannot open a notebook of the course, and what brings it back; None if it can."""
+        try:
+            place = self._place(path)
+        except Refused:
+            return {"problem": None}
+        found = read_learner(place)
+        if not isinstance(found, Problem) or found.kind in OPENED_ALL_THE_SAME:
+            return {"problem": None}
+        words = [f"{place.name} cannot be opened.", found.why]
+        lessons = {learner_path(self.root, lesson).resolve(): lesson for lesson in self.course().lessons}
+        if place in lessons:
+            ex = next(cell.ex for cell in lessons[place].cells if cell.ex)
+            afresh = f"start the lesson afresh with `make reset EX={ex}` in a terminal"
+            words.append(f"Restore it from backups/ or git, or {afresh}.")
+            if found.kind != "missing":
+                words.append("The file as it is goes to backups/ first.")
+        return {"problem": " ".join(words)}
 
     def opened(self) -> dict[str, Any]:
         """The notebooks that some window has open, with or without a kernel."""
@@ -254,6 +278,16 @@ class Desk:
         if self._stamps() == self.declared:
             return None
         return "The course was updated. Save your work, end `make lab` with Control-C and start it again."
+
+
+def _answers_in_text(nb: Notebook) -> list[str]:
+    """The exercises whose answers stand in cells that do not run."""
+    cells = [labkit_of(cell) for cell in nb["cells"] if cell["cell_type"] != "code"]
+    return sorted({cell["ex"] for cell in cells if cell.get("role") == "exercise" and "ex" in cell})
+
+
+def _is_text(ex: str) -> str:
+    return f"The answer to {ex} is in a text cell, which does not run: click it, press Escape, then `y`."
 
 
 def _changed_since(path: Path, modified: Any) -> bool:

@@ -1,11 +1,12 @@
 """The panel's questions over HTTP, under `labkit/api/`. Each needs the token, or the cookie and XSRF token.
 
-GET  state                        weeks, exercises, progress
-GET  open                         the notebooks that some window has open
-POST open   {window, paths}       a window says what it has open
-POST check  {path, notebook}      one JSON object per line, as the check goes on; `modified`: when it was read
-POST hint   {ex}                  one more hint
-POST reset  {path, notebook, ex}  a backup, then the cells to start again from
+GET  state                         weeks, exercises, progress
+GET  open                          the notebooks that some window has open
+POST open    {window, paths}       a window says what it has open
+POST problem {path}                why a notebook cannot be opened
+POST check   {path, notebook}      one JSON object per line as the check goes on; `modified`: when it was read
+POST hint    {ex}                  one more hint
+POST reset   {path, notebook, ex}  a backup, then the cells to start again from
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ _grading = ThreadPoolExecutor(1, thread_name_prefix="labkit-check")
 
 
 def handlers(base_url: str, desk: Desk) -> list[tuple[str, type[APIHandler], dict[str, Any]]]:
-    found = {"state": State, "open": Open, "check": Checks, "hint": Hint, "reset": Reset}
+    found = {
+        **{"state": State, "open": Open, "problem": Broken},
+        **{"check": Checks, "hint": Hint, "reset": Reset},
+    }
     return [
         (url_path_join(base_url, "labkit", "api", name), handler, {"desk": desk})
         for name, handler in found.items()
@@ -79,6 +83,12 @@ class Open(Question):
     @authenticated
     async def post(self) -> None:
         await self.answer(self.desk.hear_opened, *self.given("window", "paths"))
+
+
+class Broken(Question):
+    @authenticated
+    async def post(self) -> None:
+        await self.answer(self.desk.problem, *self.given("path"))
 
 
 class Checks(Question):

@@ -88,6 +88,16 @@ window.lessons = {
     return this.codeCell(path, id).model.sharedModel.getSource().includes(text);
   },
 
+  /** The kernel has told the notebook about its language. */
+  knowsItsKernel(path) {
+    return Boolean(this.panel(path).context.model.getMetadata("language_info").version);
+  },
+
+  /** What a kernel of another version does when it connects. */
+  meetAnotherKernel(path) {
+    this.panel(path).context.model.setMetadata("language_info", { name: "python", version: "another" });
+  },
+
   isDirty(path) {
     return this.panel(path).context.model.dirty;
   },

@@ -95,6 +95,10 @@ class Lesson:
 
     # doing
 
+    def meet_another_kernel(self) -> None:
+        """What the notebook says of its language changes, as when a kernel of another version connects."""
+        self._js("meetAnotherKernel")
+
     def box(self, id: str) -> Locator:
         """A cell on the page, scrolled into view."""
         ids = [own_id(cell) for cell in self.cells()]

@@ -33,8 +33,13 @@ def test_saved_work_and_its_verdict_survive_a_reload(open_lesson, lab):
 
 
 def test_leaving_with_unsaved_work_is_asked_about(open_lesson):
+    """What the kernel adds to the notebook when it connects is not work, before or after."""
     lesson = open_lesson(START)
+    lesson.wait_until("knowsItsKernel")
+    assert not lesson.is_dirty, "nobody has changed anything"
     lesson.type_over("w00-answer", STUB, "return 42")
+    lesson.meet_another_kernel()
+    assert lesson.is_dirty
     asked = []
     lesson.page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
     with lesson.page.expect_event("dialog"):
@@ -71,10 +76,12 @@ def test_a_killed_kernel_costs_no_text(open_lesson, picture):
     picture(lesson.page, "kernel-killed")
     dialog.get_by_role("button", name="Ok").click()
     lesson.wait_until_ready()
-    Panel(lesson.page).status.get_by_text("What you typed is all here").wait_for()
+    died = Panel(lesson.page).status.get_by_text("What you typed is all here")
+    died.wait_for()
     assert lesson.source("w00-answer").endswith("    return 42")
     lesson.run("w00-setup")
     assert lesson.check("w00-answer")["status"] == "pass"
+    died.wait_for(state="detached")
 
 
 def test_an_answer_that_kills_the_kernel_can_be_mended(open_lesson):

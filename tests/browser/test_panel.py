@@ -1,15 +1,18 @@
 """The labkit panel and the start page: every button, on notebooks in every state."""
 
+import json
 import shutil
 
 import pytest
 
 from labkit.grade.verdict import inline
 
-from .lesson import STUB, THEMES, Lesson, assert_outlined, assert_readable
+from .lesson import STUB, THEMES, Lesson, assert_outlined, assert_readable, own_id
 from .panel import Panel
 
 START = "weeks/week00_start/01_start.ipynb"
+STORAGE = "weeks/week01_tensors/01_storage_and_strides.ipynb"
+SLEEP = "__import__('time').sleep(30); return 42"
 
 
 @pytest.fixture
@@ -32,6 +35,17 @@ def answer_two(lesson):
 
 def on_disk(lab):
     return (lab.root / START).read_bytes()
+
+
+def remove_cells(lab, *, of=None, role=None):
+    """Cells of the course deleted from the file, by something that does not know about locked cells."""
+
+    def goes(labkit):
+        return "ex" in labkit and of in (None, labkit["ex"]) and role in (None, labkit["role"])
+
+    nb = json.loads(on_disk(lab))
+    nb["cells"] = [cell for cell in nb["cells"] if not goes(cell["metadata"]["labkit"])]
+    (lab.root / START).write_text(json.dumps(nb))
 
 
 # the start page
@@ -57,6 +71,35 @@ def test_the_first_visit_shows_the_start_page_and_the_panel(lab, context, pictur
 
     start.locator(".labkit-start-next").click()
     lesson.wait_until_ready()
+
+
+@pytest.mark.console("400", "the browser's own line for what JupyterLab cannot read")
+@pytest.mark.console("Failed to initialize the context", "JupyterLab's line for it")
+def test_a_damaged_lesson_is_not_opened_and_can_be_had_back(lab, context, picture):
+    (lab.root / START).write_bytes(b"<<<<<<< HEAD\n" + on_disk(lab))
+    page = context.new_page()
+    page.goto(lab.url(lab.start_page))
+    page.locator(".labkit-start-next").click()
+    panel = Panel(page)
+    note = panel.node.locator(".labkit-panel-note")
+    note.get_by_text("01_start.ipynb cannot be opened. The file has git conflict markers").wait_for()
+    assert page.locator(".jp-NotebookPanel, .jp-Dialog").count() == 0
+    picture(page, "damaged-lesson")
+    assert note.evaluate("note => note.append('/a/path'.repeat(30)) ?? note.scrollWidth <= note.clientWidth")
+
+    page.goto(lab.url(f"/lab/tree/{START}"))  # or from the last visit, or the list of files
+    page.get_by_role("dialog").get_by_text("File Load Error").wait_for()
+    note.get_by_text("make reset EX=w00.answer").wait_for()
+    page.locator(".jp-NotebookPanel").wait_for(state="detached")
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    assert lab.labkit("reset", "w00.answer").returncode == 0
+    page.locator(".labkit-week [data-tile='w00.answer']").click()
+    Lesson(page, lab, START).wait_until_ready()
+    note.wait_for(state="hidden")
+
+    (lab.root / START).write_text("")  # what is open is there, whatever happens to the file
+    page.locator(".labkit-week [data-tile='w00.shapes']").click()
+    panel.node.get_by_text("You are at Predict, then run").wait_for()
 
 
 def test_the_layout_is_kept(lab, context, open_lesson):
@@ -131,26 +174,62 @@ def test_typing_goes_on_while_the_check_runs(lesson, panel):
 def test_a_second_check_is_refused_and_the_first_can_be_stopped(lesson, panel, open_lesson):
     other = Panel(open_lesson(START).page)
     other.row("w00.answer").wait_for()
-    lesson.type_over("w00-answer", STUB, "__import__('time').sleep(30); return 42")
-    panel.check_button.click()
-    panel.check_button.get_by_text("Stop the check").wait_for()
+    lesson.type_over("w00-answer", STUB, SLEEP)
+    panel.check_button.dblclick()
+    stop = panel.check_button.get_by_text("Stop the check", exact=True)
+    stop.wait_for()
     other.check_button.click()
     other.status.get_by_text("A check of 01_start.ipynb is still running").wait_for()
+    assert stop.count() == 1, "the second click of two stops nothing"
 
-    lesson.page.wait_for_timeout(700)  # a click any sooner is the second of a double click, and stops nothing
     panel.check_button.click()
     panel.status.get_by_text("Stopped. Nothing was recorded.").wait_for()
     panel.check_button.get_by_text("Check this notebook").wait_for()
 
 
+def test_a_check_goes_on_behind_another_lesson_and_is_called_by_its_name(lesson, panel, lab, picture):
+    lesson.type_over("w00-answer", STUB, SLEEP)
+    panel.check_button.focus()
+    for _ in range(2):  # the second time the key is held, and does not stop what it began
+        lesson.page.keyboard.down("Enter")
+    panel.status.get_by_text("Checking 4 exercises.").wait_for()
+    lesson.page.keyboard.up("Enter")
+    panel.node.locator(".labkit-week", has_text="Week 1").locator("summary").click()
+    panel.node.locator(f'.labkit-lesson[data-path="{STORAGE}"]').click()
+    panel.node.get_by_text("Checking 01_start.ipynb.").wait_for()
+    stop = panel.check_button.get_by_text("Stop the check of 01_start.ipynb")
+    picture(panel.node, "panel-check-elsewhere")
+
+    stop.click()
+    panel.check_button.get_by_text("Check this notebook").wait_for()
+    assert panel.node.get_by_text("Checking 01_start.ipynb.").count() == 0
+    panel.node.locator(f'.labkit-lesson[data-path="{START}"]').click()
+    panel.status.get_by_text("Stopped. Nothing was recorded.").wait_for()
+
+
+def test_a_check_before_the_cells_it_needs_says_what_to_run(lesson, panel):
+    lesson.run("w00-answer-check")
+    panel.status.get_by_text("The check ran before cells it needs").wait_for()
+    lesson.run("w00-setup")
+    lesson.run("w00-answer-check")
+    panel.status.get_by_text("The check ran before cells it needs").wait_for()
+    lesson.check("w00-answer")
+    panel.status.get_by_text("The check ran before").wait_for(state="detached")
+
+
 # Hint, Reset, Next
 
 
-def test_hints_come_one_by_one(lesson, panel):
+def test_hints_come_one_by_one(lesson, panel, lab):
+    """The second one comes from elsewhere: a terminal, or another window."""
     panel.row("w00.row_means").locator("button").first.click()
     hints = panel.row("w00.row_means").locator(".labkit-hints li")
     for count in (1, 2, 3):
-        panel.button("hint").click()
+        if count == 2:
+            assert lab.labkit("hint", "w00.row_means").returncode == 0
+            lesson.page.evaluate("void window.dispatchEvent(new Event('focus'))")
+        else:
+            panel.button("hint").click()
         hints.nth(count - 1).wait_for()
         assert hints.count() == count
     panel.status.get_by_text("These were all hints.").wait_for()
@@ -208,6 +287,27 @@ def test_reset_is_backed_up_and_undone_with_the_usual_keys(lesson, panel, lab):
     assert lesson.source("w00-rows").endswith("    return x.mean(dim=1)")
 
 
+def test_an_answer_turned_into_text_is_told_and_reset_to_code(lesson, panel):
+    lesson.type_over("w00-answer", STUB, "return 42")
+    lesson.page.keyboard.press("Escape")
+    lesson.page.keyboard.press("m")
+    panel.check()
+    panel.row("w00.answer", "passed").wait_for()
+    panel.status.get_by_text("The answer to w00.answer is in a text cell, which does not run").wait_for()
+
+    before = lesson.cell("w00-answer")
+    panel.button("reset").click()
+    lesson.page.get_by_role("dialog").get_by_role("button", name="Reset").click()
+    panel.status.get_by_text("Edit > Undo Cell Operation works too").wait_for()
+    after = lesson.cell("w00-answer")
+    assert before["cell_type"] == "markdown" and after["cell_type"] == "code"
+    assert STUB in after["source"] and after["metadata"] == before["metadata"] | {"trusted": True}
+    assert [own_id(cell) for cell in lesson.cells()].count("w00-answer") == 1
+    lesson.menu("Edit", "Undo Cell Operation")
+    assert lesson.cell("w00-answer")["cell_type"] == "markdown"
+    assert lesson.source("w00-answer").endswith("    return 42")
+
+
 def test_next_goes_to_what_is_not_passed(lesson, panel):
     lesson.type_over("w00-answer", STUB, "return 42")
     panel.check()
@@ -248,6 +348,32 @@ def test_a_copy_is_recognized(lab, open_lesson):
     panel.check()
     panel.row("w00.answer", "passed").wait_for()
     panel.status.get_by_text("This is a copy").wait_for()
+
+
+def test_exercises_without_cells_are_named_and_passed_over(lab, open_lesson):
+    remove_cells(lab, role="check")
+    remove_cells(lab, of="w00.row_means")
+    lesson = open_lesson(START)
+    panel = Panel(lesson.page)
+    panel.row("w00.answer").wait_for()
+    panel.button("next").click()
+    panel.node.get_by_text("You are at Predict, then run").wait_for()
+    gone = panel.status.get_by_text("No cells are left of w00.row_means (01_start.ipynb).")
+    gone.wait_for()
+    panel.button("next").click()
+    gone.wait_for(state="detached")
+    panel.node.locator("[data-tile='w00.row_means']").click()
+    gone.wait_for()
+
+    assert lab.labkit("reset", "w00.row_means").returncode == 0
+    lesson.menu("File", "Reload Notebook from Disk")
+    panel.row("w00.row_means").wait_for()
+
+    remove_cells(lab)
+    lesson.menu("File", "Reload Notebook from Disk")
+    panel.row("w00.row_means").wait_for(state="detached")
+    assert panel.node.get_by_role("heading", name="Start here").is_visible(), "a lesson all the same"
+    assert panel.check_button.is_visible() and not panel.button("hint").is_visible()
 
 
 def test_a_notebook_of_their_own_has_nothing_to_check(lab, context):

@@ -148,6 +148,49 @@ def test_an_exercise_that_passed_before_is_failing(live, solved):
     assert (state["passed"], state["next"]) == (4, "w00.answer"), "counted, and what to go on with"
 
 
+def test_what_only_a_terminal_or_a_kernel_can_do_is_not_advised(live, solved):
+    said = live.check(put(solved, "w00.answer", "def answer():\n    return 1 / 0"))["verdicts"]["w00.answer"]
+    words = " ".join([said["headline"], *said["lines"]])
+    assert "ZeroDivisionError" in words and "make hint" not in words and "traceback()" not in words
+
+
+def test_an_answer_in_a_text_cell_is_graded_and_mentioned(live, solved):
+    nb = copy.deepcopy(solved)
+    next(cell for cell in nb["cells"] if cell["id"] == "w00-answer")["cell_type"] = "markdown"
+    said = live.check(nb)
+    assert said["verdicts"]["w00.answer"]["state"] == "passed"
+    assert said["start"]["note"].startswith("The answer to w00.answer is in a text cell, which does not run")
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        (None, "There is no such file. Restore it"),
+        ("<<<<<<< HEAD\n{}", "The file has git conflict markers"),
+        ('{"cells": [', "The file ends in the middle"),
+        ("{}", "no notebook cells. Restore it"),
+        ('{"cells": [], "nbformat": 3}', None),
+    ],
+)
+def test_a_notebook_that_cannot_be_opened_is_explained(live, text, words):
+    """What the words advise is what `make reset` does: tests/book/test_update.py."""
+    file = live.root / START
+    before = file.read_bytes()
+    try:
+        file.unlink() if text is None else file.write_text(text)
+        status, answer = live.ask("problem", {"path": START})
+    finally:
+        file.write_bytes(before)
+    assert status == 200
+    if words is None:
+        assert answer["problem"] is None, "JupyterLab opens it"
+    else:
+        assert words in answer["problem"] and "`make reset EX=w00.answer`" in answer["problem"]
+        assert ("goes to backups/ first" in answer["problem"]) == (text is not None)
+    for path in (START, "../outside.ipynb", None):
+        assert live.ask("problem", {"path": path}) == (200, {"problem": None})
+
+
 def test_a_copy_or_a_renamed_notebook_is_known_by_its_cells(live, solved):
     nb = copy.deepcopy(solved)
     nb["metadata"].pop("labkit")

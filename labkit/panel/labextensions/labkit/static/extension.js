@@ -8,6 +8,7 @@ import {
   exerciseAt,
   exercisesOf,
   goTo,
+  ignoreWhatTheKernelAdds,
   isWaiting,
   putBack,
   withoutOutputs,
@@ -27,6 +28,9 @@ const FOUND_AGAIN = "The controls went with the kernel they belonged to. Run thi
 const NOT_SAVED =
   "The notebook could not be saved; what you typed is still here. Is the disk full, or the folder read-only? " +
   "File > Download keeps a copy elsewhere.";
+const TOO_EARLY =
+  "The check ran before cells it needs: the first code cell of the lesson, your answer, or another one above. " +
+  "Run those, then the check again.";
 const MINUTE = 60_000;
 const QUIET = 300; // milliseconds without an event before the course is drawn again
 
@@ -60,7 +64,8 @@ class Lab {
     this.state = null; // as the server sent it last
     this.results = new WeakMap(); // notebook -> {verdicts, answers, words, selected}
     this.hints = {}; // exercise -> its hints as given last, and what is said after them
-    this.running = null; // {panel, abort} of the check that runs
+    this.running = null; // {panel, name, abort, done, of} of the check that runs
+    this.trouble = null; // {path, words}: the lesson that could not be opened, and why
     const name = (method) => (argument) => void this[method](argument);
     this.does = Object.fromEntries(
       ["check", "stop", "hint", "reset", "next", "select", "open", "lesson", "start"].map((key) => [
@@ -126,10 +131,13 @@ class Lab {
     };
     this.tracker.widgetAdded.connect((_, panel) => {
       void panel.context.ready.then(() => {
+        ignoreWhatTheKernelAdds(panel.content.model);
         panel.content.model.contentChanged.connect(changed);
         explainLostControls(panel.content.node);
+        if (this.trouble?.path === this.#path(panel)) this.#tellTrouble(null);
         opened();
       });
+      if (!panel.context.isReady) void this.#closeIfDamaged(panel);
       panel.context.pathChanged.connect(opened);
       panel.sessionContext.statusChanged.connect((_, status) => {
         if (status === "autorestarting") this.#say(panel, DIED);
@@ -142,20 +150,24 @@ class Lab {
     });
     setInterval(() => this.#tellOpen(), MINUTE);
     window.addEventListener("pagehide", () => this.server.opened([]));
-    NotebookActions.executed.connect((_, { notebook, cell, success }) => {
+    NotebookActions.executed.connect((_, { notebook, cell, success, error }) => {
       if (!success) comeBack(notebook, cell);
       const panel = this.tracker.find((one) => one.content === notebook);
-      if (panel) this.#ran(panel, cell, success);
+      if (panel) this.#ran(panel, cell, success, error?.errorName);
       soon();
     });
     window.addEventListener("focus", soon); // or `make check` in a terminal
   }
 
   /** A cell was run: what a check says is newer than the panel's verdict, and a failure is to be mended first. */
-  #ran(panel, cell, success) {
+  #ran(panel, cell, success, errorName) {
     const result = this.#result(panel);
     const { ex, role } = cell.model.sharedModel.getMetadata("labkit") ?? {};
-    if (role === "check") delete result.verdicts[ex];
+    if (role === "check") {
+      delete result.verdicts[ex];
+      if (errorName === "NameError") result.words = TOO_EARLY;
+      else if (result.words === TOO_EARLY || (success && result.words === DIED)) result.words = "";
+    }
     result.selected = exerciseAfter(panel, cell, success) ?? result.selected;
     this.drawNotebook();
   }
@@ -172,11 +184,15 @@ class Lab {
   async refresh() {
     try {
       this.state = await this.server.state();
-      this.view.say(this.view.note, this.state.note);
+      this.#note(this.state.note);
     } catch (error) {
-      this.view.say(this.view.note, error.message);
+      this.#note(error.message);
     }
     this.draw();
+  }
+
+  #note(words) {
+    this.view.say(this.view.note, [this.trouble?.words, words].filter(Boolean).join(" "));
   }
 
   draw() {
@@ -201,21 +217,29 @@ class Lab {
           .filter(Boolean)
       : [];
     this.view.drawNotebook(panel ? this.#title(panel) : null, exercises);
+    this.#drawRunning();
     const result = panel && this.#result(panel);
     this.view.say(this.view.status, panel ? result.words : "Open one below, or from the start page.");
     if (!panel) return;
     const answers = answersOf(panel);
     for (const ex of exercisesOf(panel)) {
       const known = this.#exercise(ex);
+      const recorded = known?.hints ?? []; // another window, or `make hint`, may have given more
+      const given = this.hints[ex]?.hints.length >= recorded.length ? this.hints[ex] : null;
       const verdict = result.verdicts[ex] ?? null;
       this.view.drawExercise(ex, {
         state: verdict?.state ?? known?.state ?? "open",
         verdict,
         stale: verdict !== null && answers[ex] !== result.answers[ex],
-        ...(this.hints[ex] ?? { hints: known?.hints ?? [], more: null }),
+        ...(given ?? { hints: recorded, more: null }),
         selected: ex === result.selected,
       });
     }
+  }
+
+  #drawRunning() {
+    const { panel, ...check } = this.running ?? {};
+    this.view.drawRunning(panel ? { ...check, here: panel === this.#lesson() } : null);
   }
 
   #follow() {
@@ -232,9 +256,9 @@ class Lab {
     if (!panel || this.running) return;
     const result = this.#result(panel);
     const abort = new AbortController();
-    this.running = { panel, abort };
+    this.running = { panel, name: panel.title.label, abort };
     result.answers = answersOf(panel);
-    this.view.drawRunning(true);
+    this.#drawRunning();
     this.#say(panel, "Checking. The first check after the start waits until torch is imported.");
     try {
       const tell = (line) => this.#hear(panel, line);
@@ -245,7 +269,7 @@ class Lab {
       this.#say(panel, abort.signal.aborted ? "Stopped. Nothing was recorded." : error.message);
     }
     this.running = null;
-    this.view.drawRunning(false);
+    this.#drawRunning();
     await this.refresh();
   }
 
@@ -256,7 +280,8 @@ class Lab {
       result.note = line.note;
       this.#say(panel, `Checking ${line.exercises.length} exercises.`);
     } else if (line.kind === "step") {
-      this.view.drawProgress(line.done, line.of);
+      Object.assign(this.running, { done: line.done, of: line.of });
+      this.#drawRunning();
     } else if (line.kind === "verdict") {
       result.verdicts[line.ex] = { ...line, passed: line.state === "passed" };
       this.drawNotebook();
@@ -299,13 +324,10 @@ class Lab {
     if (!button.accept) return;
     try {
       const { backup, cells } = await this.server.reset(this.#path(panel), contentOf(panel), ex);
-      putBack(panel, ex, cells);
+      const undo = putBack(panel, ex, cells) ? "Undo works too." : "Edit > Undo Cell Operation works too.";
       delete this.#result(panel).verdicts[ex];
       await this.#goTo(panel, ex);
-      this.#say(
-        panel,
-        `${ex} is back at its start, not saved yet. As it was: \`${backup}\`. Undo works too.`,
-      );
+      this.#say(panel, `${ex} is back at its start, not saved yet. As it was: \`${backup}\`. ${undo}`);
     } catch (error) {
       this.#say(panel, error.message);
     }
@@ -314,14 +336,14 @@ class Lab {
 
   /** The next exercise that is not passed, after the one the cursor is at; from the end on to the beginning. */
   async next() {
-    const all = this.state?.weeks.flatMap((week) => week.lessons.flatMap((lesson) => lesson.exercises)) ?? [];
-    const panel = this.#lesson();
-    const at = panel ? all.findIndex(({ ex }) => ex === this.#result(panel).selected) : -1;
-    const found = [...all.slice(at + 1), ...all.slice(0, at + 1)].find(({ state }) => state !== "passed");
-    const first = at < 0 ? this.state?.next : null;
-    if (panel) this.#say(panel, "");
-    if (found) await this.open(first ?? found.ex);
-    else this.view.say(this.view.status, "Every exercise is passed.");
+    const all = this.#lessons().flatMap((lesson) => lesson.exercises);
+    const front = this.#lesson();
+    const at = front ? all.findIndex(({ ex }) => ex === this.#result(front).selected) : -1;
+    const begin = at < 0 ? all.findIndex(({ ex }) => ex === this.state?.next) : at + 1;
+    const order = [...all.slice(begin), ...all.slice(0, begin)].filter(({ state }) => state !== "passed");
+    if (front) this.#say(front, "");
+    if (!order.length) this.view.say(this.view.status, "Every exercise is passed.");
+    else await this.#goToFirst(order.map(({ ex }) => ex));
   }
 
   /** A row was clicked: go to its cell. */
@@ -333,33 +355,68 @@ class Lab {
     this.drawNotebook();
   }
 
-  /** Go to an exercise, in the notebook in front if it has it, else in its lesson. */
+  /** A tile was clicked: go to its exercise. */
   async open(ex) {
-    let panel = this.#lesson();
-    if (!panel || !exercisesOf(panel).includes(ex)) {
-      const lessons = this.state.weeks.flatMap((week) => week.lessons);
-      panel = await this.lesson(lessons.find(({ exercises }) => exercises.some((one) => one.ex === ex)).path);
+    await this.#goToFirst([ex]);
+  }
+
+  /** Go to the first of these exercises that has its cells, and say whose are gone. */
+  async #goToFirst(names) {
+    const gone = [];
+    for (const ex of names) {
+      const panel = await this.#lessonWith(ex);
+      if (!panel) return; // the note says why
+      const found = await this.#goTo(panel, ex);
+      if (!found) gone.push([ex, panel.title.label]);
+      if (gone.length) this.#say(panel, cellsAreGone(gone));
+      if (found) return;
     }
-    if (panel) await this.#goTo(panel, ex);
+  }
+
+  /** The notebook in front if it has the exercise, else its lesson. */
+  async #lessonWith(ex) {
+    const panel = this.#lesson();
+    if (panel && exercisesOf(panel).includes(ex)) return panel;
+    return this.lesson(this.#lessons().find(({ exercises }) => exercises.some((one) => one.ex === ex)).path);
   }
 
   /** The notebook may be behind the start page or another notebook. */
   async #goTo(panel, ex) {
     this.shell.activateById(panel.id);
-    await goTo(panel, ex);
+    return goTo(panel, ex);
   }
 
   /** Open a lesson, ready to be worked in. */
   async lesson(path) {
     try {
+      const isOpen = this.tracker.find((panel) => this.#path(panel) === path);
+      const words = isOpen ? null : await this.server.problem(path);
+      this.#tellTrouble(words && { path, words });
+      if (words) return null;
       const panel = await this.app.commands.execute("docmanager:open", { path });
       await panel?.context.ready;
       await panel?.revealed;
       return panel;
-    } catch {
-      this.view.say(this.view.note, `${path} cannot be opened. \`make update\` puts missing lessons back.`);
+    } catch (error) {
+      this.#tellTrouble({ path, words: `${path} cannot be opened. ${error.message}` });
       return null;
     }
+  }
+
+  /** What JupyterLab cannot read, such as a file from the last visit, it leaves as a tab that loads forever. */
+  async #closeIfDamaged(panel) {
+    panel.context.model.dirty = false; // until it is read there is nothing to save, whatever JupyterLab asks then
+    const path = this.#path(panel);
+    const words = await this.server.problem(path).catch(() => null);
+    if (!words || panel.context.isReady) return;
+    this.#tellTrouble({ path, words });
+    panel.dispose();
+  }
+
+  #tellTrouble(trouble) {
+    this.trouble = trouble;
+    this.#note(this.state?.note);
+    if (trouble) this.shell.activateById(this.widget.id); // the start page has no place for it
   }
 
   start() {
@@ -388,10 +445,19 @@ class Lab {
 
   // small questions
 
-  /** The notebook in front, if it has cells of the course. */
+  /** The notebook in front, if it has exercises of the course, or should have. */
   #lesson() {
     const panel = this.tracker.currentWidget;
-    return panel && exercisesOf(panel).length ? panel : null;
+    const isOne = panel && (exercisesOf(panel).length || (panel.context.isReady && this.#lessonAt(panel)));
+    return isOne ? panel : null;
+  }
+
+  #lessons() {
+    return this.state?.weeks.flatMap((week) => week.lessons) ?? [];
+  }
+
+  #lessonAt(panel) {
+    return this.#lessons().find(({ path }) => path === this.#path(panel));
   }
 
   #path(panel) {
@@ -399,15 +465,14 @@ class Lab {
   }
 
   #title(panel) {
-    const lessons = this.state.weeks.flatMap((week) => week.lessons);
     const [first] = exercisesOf(panel);
-    const found = lessons.find(({ exercises }) => exercises.some(({ ex }) => ex === first));
-    return found?.title ?? panel.title.label;
+    const found = this.#lessons().find(({ exercises }) => exercises.some(({ ex }) => ex === first));
+    return (found ?? this.#lessonAt(panel))?.title ?? panel.title.label;
   }
 
   #exercise(ex) {
-    return this.state.weeks
-      .flatMap((week) => week.lessons.flatMap((lesson) => lesson.exercises))
+    return this.#lessons()
+      .flatMap((lesson) => lesson.exercises)
       .find((one) => one.ex === ex);
   }
 
@@ -433,6 +498,13 @@ function explainLostControls(node) {
   };
   new MutationObserver(look).observe(node, { childList: true, subtree: true });
   look();
+}
+
+/** What to do about exercises without cells, given as [exercise, file]. A reset of one brings all back. */
+function cellsAreGone(gone) {
+  const names = gone.map(([ex, file]) => `\`${ex}\` (${file})`).join(", ");
+  const back = `save the notebook, type \`make reset EX=${gone[0][0]}\` in a terminal`;
+  return `No cells are left of ${names}. To have them back, ${back}, then choose File > Reload Notebook from Disk.`;
 }
 
 /** A function that runs once, when nothing has happened for a moment. */

@@ -8,11 +8,11 @@ function cellsOf(panel) {
   return panel.content.model?.sharedModel.cells ?? [];
 }
 
-/** The exercises of a notebook in the order of its checks, whatever the file is called. */
+/** The exercises of a notebook in order, whatever the file is called, as long as one of their cells is there. */
 export function exercisesOf(panel) {
   const found = cellsOf(panel)
     .map(labkitOf)
-    .filter((meta) => meta.ex && meta.role === "check");
+    .filter((meta) => meta.ex && ["exercise", "check"].includes(meta.role));
   return [...new Set(found.map((meta) => meta.ex))];
 }
 
@@ -71,7 +71,7 @@ export function comeBack(notebook, cell) {
   notebook.scrollToItem(notebook.activeCellIndex, "center").catch(() => {}); // another scroll overtook it
 }
 
-/** Put the cursor into the cell where an exercise is answered. */
+/** Put the cursor into the cell where an exercise is answered; false if it has no cell here. */
 export async function goTo(panel, ex) {
   const cells = cellsOf(panel);
   let index = cells.findIndex((cell) => labkitOf(cell).ex === ex && labkitOf(cell).role === "exercise");
@@ -85,17 +85,24 @@ export async function goTo(panel, ex) {
 }
 
 /** Put the first text of an exercise back into its cells. Pieces of a split cell are emptied; a cell that is gone
- *  comes back above its check. */
+ *  comes back above its check, and one that was turned into text is code again. True if each cell kept its place,
+ *  so that it can be undone in the cell itself. */
 export function putBack(panel, ex, cells) {
   const shared = panel.content.model.sharedModel;
+  let inPlace = true;
   for (const stub of cells) {
     const same = shared.cells.filter((cell) => labkitOf(cell).id === stub.metadata.labkit.id);
     const home = same.find((cell) => cell.id === stub.id) ?? same[0];
     for (const cell of same) {
+      if (cell === home && cell.cell_type !== "code") continue;
       cell.undoManager?.stopCapturing(); // a step of its own, however soon it follows the last key
       cell.setSource(cell === home ? stub.source : "");
     }
-    if (!home) {
+    if (home && home.cell_type !== "code") {
+      replace(shared, home, { ...stub, metadata: { ...home.getMetadata(), ...stub.metadata } });
+      inPlace = false;
+    } else if (!home) {
+      inPlace = false;
       const check = shared.cells.findIndex(
         (cell) => labkitOf(cell).ex === ex && labkitOf(cell).role === "check",
       );
@@ -105,4 +112,31 @@ export function putBack(panel, ex, cells) {
   for (const widget of panel.content.widgets) {
     if (labkitOf(widget.model.sharedModel).ex === ex) widget.model.clearExecution?.(); // a verdict on what is gone
   }
+  return inPlace;
+}
+
+/** One cell for another, in a single step of its own. */
+function replace(shared, cell, content) {
+  const index = shared.cells.indexOf(cell);
+  shared.undoManager.stopCapturing();
+  shared.transact(() => {
+    shared.deleteCell(index);
+    shared.insertCell(index, content);
+  });
+}
+
+/** A kernel that connects completes what the notebook says of its language. That alone is nothing to save: without
+ *  this, whoever only reads a lesson is asked about changes. */
+export function ignoreWhatTheKernelAdds(model) {
+  let kernels = false; // the change that is being made now is the kernel's, to a notebook without others
+  model.metadataChanged.connect((_, { key, oldValue, newValue }) => {
+    const same = key === "kernelspec" && oldValue?.name === newValue?.name;
+    if (model.dirty || (key !== "language_info" && !same)) return;
+    kernels = true;
+    queueMicrotask(() => (kernels = false));
+  });
+  model.stateChanged.connect((_, { name, newValue }) => {
+    if (name === "dirty" && newValue && kernels) model.dirty = false;
+    if (name === "dirty") kernels = false;
+  });
 }

@@ -3,7 +3,6 @@
 import { STATES, element, meter, passedOf, prose, tiles } from "./dom.js";
 
 const HELP = "Grades what you see, saved or not, from a fresh start. Needs no kernel.";
-const DOUBLE_CLICK = 600; // milliseconds: the second click of two is not meant to stop what the first began
 
 /** `does` has one function per button: check, stop, hint, reset, next, select(ex), open(ex), lesson(path), start. */
 export class PanelView {
@@ -14,9 +13,13 @@ export class PanelView {
     this.head = element("header", { class: "labkit-panel-head" });
     this.note = element("p", { class: "labkit-panel-note", role: "alert" });
     this.title = element("h3", { class: "labkit-panel-title" });
-    this.check = this.#button("labkit-panel-check", "Check this notebook", () => this.#checkOrStop());
+    this.check = this.#button("labkit-panel-check", "Check this notebook", (event) => this.#checkOrStop(event));
+    this.check.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && event.repeat) event.preventDefault(); // held down, it would stop what it began
+    });
     this.help = element("p", { class: "labkit-panel-help", id: "labkit-panel-help" }, HELP);
     this.check.setAttribute("aria-describedby", "labkit-panel-help");
+    this.elsewhere = element("p", { class: "labkit-panel-elsewhere" });
     this.progress = element("progress", {
       class: "labkit-panel-progress",
       "aria-label": "Progress of the check",
@@ -34,13 +37,13 @@ export class PanelView {
       element(
         "section",
         { class: "labkit-panel-notebook", "aria-label": "This notebook" },
-        ...[this.title, this.check, this.help, this.progress, this.status, this.selected],
+        ...[this.title, this.check, this.help, this.elsewhere, this.progress, this.status, this.selected],
         element("div", { class: "labkit-panel-buttons" }, this.hint, this.reset, this.next),
         this.list,
       ),
       this.weeks,
     );
-    this.progress.hidden = true;
+    this.drawRunning(null);
     this.note.hidden = true;
   }
 
@@ -52,7 +55,6 @@ export class PanelView {
       meter(state.passed, state.total, "Exercises passed in the whole course"),
       element("span", { class: "labkit-count" }, `${state.passed} of ${state.total} exercises passed`),
     );
-    this.say(this.note, state.note);
     const open = new Set([...this.weeks.querySelectorAll("details[open]")].map((week) => week.dataset.week));
     const focused =
       document.activeElement?.closest?.(".labkit-panel-weeks") && focusKey(document.activeElement);
@@ -107,9 +109,8 @@ export class PanelView {
   /** The notebook in front: its title and exercises, or what to do if there is none. */
   drawNotebook(title, exercises) {
     this.title.textContent = title ?? "No lesson is open";
-    const here = title !== null;
-    const needed = [this.check, this.help, this.list, this.selected, this.hint, this.reset];
-    for (const node of needed) node.hidden = !here;
+    for (const node of [this.check, this.help]) node.hidden = title === null;
+    for (const node of [this.list, this.selected, this.hint, this.reset]) node.hidden = !exercises.length;
     const names = exercises.map(({ ex }) => ex);
     if (names.join() !== [...this.rows.keys()].join()) {
       this.rows = new Map(exercises.map((exercise) => [exercise.ex, this.#row(exercise)]));
@@ -155,8 +156,7 @@ export class PanelView {
     const show = verdict && verdict.status !== "not started" && (!verdict.passed || selected);
     const parts = [];
     if (verdict && show) {
-      const lines = verdict.lines.filter((line) => !line.startsWith("Hint: `make hint"));
-      const all = [sentence(verdict.headline), ...lines];
+      const all = [sentence(verdict.headline), ...verdict.lines];
       parts.push(...all.map((line) => element("p", {}, ...prose(line))));
     }
     if (selected && hints.length) {
@@ -176,19 +176,19 @@ export class PanelView {
     }
   }
 
-  /** While a check runs the button stops it; nothing else has to wait. */
-  drawRunning(running) {
-    this.running = running;
-    this.began = Date.now();
-    this.check.textContent = running ? "Stop the check" : "Check this notebook";
-    this.check.classList.toggle("labkit-stop", running);
-    this.progress.hidden = !running;
-    if (running) this.progress.removeAttribute("value");
-  }
-
-  drawProgress(done, of) {
-    this.progress.max = of;
-    this.progress.value = done;
+  /** While a check runs the button stops it; nothing else has to wait. `check` is null, or has the name of the
+   *  notebook, whether that is `here`, in front, and what is `done` `of` all once the server has said so. */
+  drawRunning(check) {
+    this.running = check !== null;
+    const elsewhere = check && !check.here;
+    const stop = elsewhere ? `Stop the check of ${check.name}` : "Stop the check";
+    const words = check ? stop : "Check this notebook";
+    if (this.check.textContent !== words) this.check.textContent = words;
+    this.check.classList.toggle("labkit-stop", this.running);
+    this.say(this.elsewhere, elsewhere ? `Checking ${check.name}.` : "");
+    this.progress.hidden = !check;
+    if (check?.of) Object.assign(this.progress, { max: check.of, value: check.done });
+    else this.progress.removeAttribute("value");
   }
 
   /** Words in a place that screen readers follow. Nothing to say hides a note; the status stays, for what comes
@@ -199,15 +199,16 @@ export class PanelView {
     if (place.textContent !== said.textContent) place.replaceChildren(...said.childNodes);
   }
 
-  #checkOrStop() {
+  /** The second click of two is not meant to stop what the first began. */
+  #checkOrStop(event) {
     if (!this.running) this.does.check();
-    else if (Date.now() - this.began > DOUBLE_CLICK) this.does.stop();
+    else if (event.detail < 2) this.does.stop();
   }
 
   #button(name, words, onclick) {
     return element(
       "button",
-      { class: `labkit-button ${name}`, type: "button", onclick: () => onclick() },
+      { class: `labkit-button ${name}`, type: "button", onclick: (event) => onclick(event) },
       words,
     );
   }

@@ -23,6 +23,11 @@ export class Server {
     return this.#json("reset", { method: "POST", body: JSON.stringify({ path, notebook, ex }) });
   }
 
+  /** Why JupyterLab cannot open a lesson, in a sentence; null if it can. */
+  async problem(path) {
+    return (await this.#json("problem", { method: "POST", body: JSON.stringify({ path }) })).problem;
+  }
+
   /** Say which notebooks this window has open. Nothing depends on the answer. */
   opened(paths) {
     const body = JSON.stringify({ window: this.window, paths });
