@@ -48,8 +48,7 @@ def update_from_git(root: Path, force: bool = False, say: Say = print) -> list[P
     _git(root, "fetch", "--quiet")
     new = _git(root, "rev-parse", "@{upstream}").strip()
     if _git(root, "rev-list", "--count", f"HEAD..{new}").strip() == "0":
-        say("Everything is up to date.")
-        return []
+        return _bring_back(root, say)
     with tempfile.TemporaryDirectory() as folder:
         _git(root, "archive", f"--output={folder}/weeks.zip", new, "weeks")
         with zipfile.ZipFile(f"{folder}/weeks.zip") as archive:
@@ -72,6 +71,18 @@ def update_from_git(root: Path, force: bool = False, say: Say = print) -> list[P
                 path.write_bytes(data)
     _write(root, plan, say)
     return list(plan)
+
+
+def _bring_back(root: Path, say: Say) -> list[Path]:
+    """Where there is nothing new: the notebooks that somebody deleted, from git."""
+    missing = _git(root, "ls-files", "--deleted", "-z", "--", "weeks").split("\0")[:-1]
+    if missing:
+        _git(root, "checkout", "HEAD", "--", *missing)
+    for name in missing:
+        say(f"{name} was missing and is back, as git has it.")
+    if not missing:
+        say("Everything is up to date.")
+    return [root / name for name in missing]
 
 
 Plan = dict[Path, tuple[Notebook, list[str]]]  # file -> what to write, and what to say about it

@@ -39,17 +39,15 @@ class CheckFailed(AssertionError):
 def check(exercise_id: str, answer: Any, **extra: Any) -> None:
     """Judge an answer, show the verdict, remember the attempt; raise CheckFailed unless it passes."""
     exercise = exercises.get(exercise_id)
-    in_notebook = "LABKIT_LANE" not in os.environ  # graders write their own record of the attempt
+    remembered = "LABKIT_LANE" not in os.environ  # graders write their own record of the attempt
     try:
         with _nobody_at_the_keyboard():
             verdict = judge(exercise, answer, **extra)
-    except KeyboardInterrupt as error:  # no attempt: what it would have come to is not known
-        verdict = _stopped(exercise, error)
-        show(verdict)
-        raise CheckFailed(verdict) from None
-    if in_notebook and isinstance(exercise, Predict) and verdict.status in ("pass", "values"):
+    except KeyboardInterrupt as error:
+        verdict, remembered = _stopped(exercise, error), False  # no attempt: nobody knows what came of it
+    if remembered and isinstance(exercise, Predict) and verdict.status in ("pass", "values"):
         _remember_prediction(exercise, answer, extra.get("sure"))
-    if in_notebook:
+    if remembered:
         events.append("attempt", lane="notebook", **verdict.record())
     for listener in listeners:
         listener(verdict)

@@ -241,6 +241,11 @@ def test_update_asks_git(course, release, tmp_path, committed):
     for name, value in (("user.name", "a"), ("user.email", "a@b.c")):
         git(mine, "config", name, value)
     assert update_from_git(mine, say=lambda line: None) == []
+    (mine / WEEK).unlink()
+    lines: list[str] = []
+    assert update_from_git(mine, say=lines.append) == [mine / WEEK]
+    assert (mine / WEEK).read_bytes() == (course / WEEK).read_bytes()
+    assert lines == [f"{WEEK.as_posix()} was missing and is back, as git has it."]
     shutil.copytree(release, course, dirs_exist_ok=True)
     git(course, "commit", "-qam", "next release")
     answer(mine)
