@@ -443,7 +443,9 @@ loss_at_start = Predict(
         "d": Item("10 classes, the label's logit is 100, the others 0", _ten(100.0)),
         "e": Item("10 classes, a wrong logit is 100, the others 0", _ten(0.0, 100.0)),
         "f": Item("10 classes, all logits 0, through softmax before the loss", _ten(0.0, twice=True)),
-        "g": Item("the label's logit 100, the others 0, through softmax before the loss", _ten(100.0, twice=True)),
+        "g": Item(
+            "the label's logit 100, the others 0, through softmax before the loss", _ten(100.0, twice=True)
+        ),
     },
     mistakes=[
         Mistake(

@@ -31,9 +31,13 @@ _grading = ThreadPoolExecutor(1, thread_name_prefix="labkit-check")
 
 
 def handlers(base_url: str, desk: Desk) -> list[tuple[str, type[APIHandler], dict[str, Any]]]:
-    found = {
-        **{"state": State, "open": Open, "problem": Broken},
-        **{"check": Checks, "hint": Hint, "reset": Reset},
+    found: dict[str, type[Question]] = {
+        "state": State,
+        "open": Open,
+        "problem": Broken,
+        "check": Checks,
+        "hint": Hint,
+        "reset": Reset,
     }
     return [
         (url_path_join(base_url, "labkit", "api", name), handler, {"desk": desk})
