@@ -21,8 +21,8 @@ const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24
   fill="#616161" d="M9 2v2h1v5.2L4.6 18.4A2.4 2.4 0 0 0 6.7 22h10.6a2.4 2.4 0 0 0 2.1-3.6L14 9.2V4h1V2H9zm3
   2v5.7l2.6 4.3H9.4L12 9.7V4z"/></svg>`;
 const DIED =
-  "The kernel died and was started again. What you typed is all here; what the cells had computed is gone: " +
-  "choose Run > Run All Above Selected Cell.";
+  "The kernel died and was started again. What you typed is all here; what the cells had computed is gone. " +
+  "Run > Run All Above Selected Cell brings it back, up to the first exercise that is not done.";
 const LOST = "Error displaying widget: model not found"; // the words of ipywidgets
 const FOUND_AGAIN = "The controls went with the kernel they belonged to. Run this cell to have them back.";
 const NOT_SAVED =
