@@ -12,6 +12,7 @@ labkit.css hides it.
 import os
 from collections.abc import Callable
 from html import escape
+from threading import RLock
 from typing import Any
 
 from labkit.viz.figure import Figure
@@ -37,8 +38,11 @@ class Explorer:
 
     `draw` turns the values of `fields` into a figure and a remark (empty if all is well); a ValueError or
     TypeError from it is shown as the message and the last picture stays. `drawn` are the values that picture
-    and message belong to: controls move on while a picture is being drawn.
+    and message belong to: controls move on while a picture is being drawn. JupyterLab may give each control a
+    thread of its own in the kernel, so pictures are drawn one after the other, always of the latest values.
     """
+
+    _drawing = RLock()  # of all explorers: matplotlib is not made for threads
 
     def __init__(
         self, fields: dict[str, Any], draw: Callable[..., tuple[Figure, str]], extra: tuple = ()
@@ -72,7 +76,12 @@ class Explorer:
     def _changed(self, _: Any = None) -> None:
         if self._paused:
             return
-        values = self.values
+        with self._drawing:
+            values = self.values
+            if values != self.drawn:
+                self._redraw(values)
+
+    def _redraw(self, values: dict[str, Any]) -> None:
         try:
             self.figure, self.message = self._draw(**values)
         except (ValueError, TypeError) as error:

@@ -1,5 +1,7 @@
 """Explorers redraw on change, explain bad input, and leave a still picture in the output."""
 
+from threading import Event, Thread
+
 import pytest
 from IPython.utils.capture import RichOutput, capture_output
 
@@ -37,6 +39,30 @@ def test_drawn_are_the_values_of_the_picture_not_of_the_controls(strides):
     assert strides.drawn == strides.values and strides.drawn["offset"] == 2
     strides.fields["shape"].value = "3, x"
     assert strides.drawn == strides.values, "the message belongs to what was typed"
+
+
+def test_a_slow_picture_does_not_replace_a_newer_one(strides):
+    """Two controls moved in two threads: the first picture takes its time, the second is ready at once."""
+    begun, goes_on, make = Event(), Event(), strides._draw
+
+    def draw(**values):
+        if values["storage"] == 12:
+            begun.set()
+            assert goes_on.wait(10)
+        return make(**values)
+
+    strides._draw = draw
+    slow = Thread(target=lambda: setattr(strides.fields["offset"], "value", 2))
+    quick = Thread(target=lambda: setattr(strides.fields["storage"], "value", 20))
+    slow.start()
+    assert begun.wait(10)
+    quick.start()
+    quick.join(0.2)  # over by now, unless it waits for its turn
+    goes_on.set()
+    for thread in (slow, quick):
+        thread.join(10)
+    assert strides.drawn == strides.values == strides.drawn | {"offset": 2, "storage": 20}
+    assert "offset 2" in strides.figure.text
 
 
 def test_outside_is_drawn_and_explained(strides):
