@@ -13,13 +13,31 @@ from labkit.grade.steps import Ran
 from labkit.grade.verdict import RECORD_MIME
 
 POLL_MS = 100
+STARTS = 3
+
+
+class StartedKernel(RunningKernel):
+    """nbval's kernel, started again if it dies at once.
+
+    Its ports are chosen before it binds them. Where several kernels start at the same time, another program
+    may have taken one meanwhile.
+    """
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        for attempt in range(1, STARTS + 1):
+            try:
+                super().__init__(*given, **named)
+                return
+            except RuntimeError:  # "Kernel died before replying to kernel_info"
+                if attempt == STARTS:
+                    raise
 
 
 class KernelSession:
     """nbval's kernel. Its messages are read while a cell runs, so that no amount of output fills a queue."""
 
     def __init__(self, folder: str, startup_timeout: float = 60) -> None:
-        self.kernel = RunningKernel(CURRENT_ENV_KERNEL_NAME, cwd=folder, startup_timeout=startup_timeout)
+        self.kernel = StartedKernel(CURRENT_ENV_KERNEL_NAME, cwd=folder, startup_timeout=startup_timeout)
         self.client = self.kernel.kc
         self.poller = zmq.Poller()
         for channel in (self.client.shell_channel, self.client.iopub_channel):

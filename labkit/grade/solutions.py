@@ -16,9 +16,10 @@ from typing import Any
 from labkit import paths
 from labkit.book import course
 from labkit.grade import pytests, report
+from labkit.viz.figure import plural
 
 CELL_SECONDS = 600  # a demonstration may train for minutes
-SHOWN_LINES = 25
+SHOWN_FIRST, SHOWN_LAST = 15, 10  # lines of a failure: where it was, and what it came to
 
 
 @dataclass
@@ -96,14 +97,13 @@ def table(outcomes: list[Outcome], root: Path) -> str:
         for cell, text in outcome.failures:
             lines += ["", f"{names[outcome.path]}, cell {cell}:", *_readable(text)]
     failed = sum(bool(outcome.failures) for outcome in outcomes)
-    return "\n".join(
-        [*lines, "", f"{len(outcomes)} notebooks: {len(outcomes) - failed} passed, {failed} failed."]
-    )
+    count = plural(len(outcomes), "notebook")
+    return "\n".join([*lines, "", f"{count}: {len(outcomes) - failed} passed, {failed} failed."])
 
 
 def _readable(text: str) -> list[str]:
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text).strip().splitlines()
-    dropped = len(plain) - SHOWN_LINES
-    return [f"  {line}" for line in plain[:SHOWN_LINES]] + (
-        [f"  ... {dropped} more lines"] if dropped > 0 else []
-    )
+    dropped = len(plain) - SHOWN_FIRST - SHOWN_LAST
+    if dropped > 1:
+        plain[SHOWN_FIRST:-SHOWN_LAST] = [f"... {dropped} lines left out"]
+    return [f"  {line}" for line in plain]

@@ -6,9 +6,15 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from nbval import plugin
 from nbval.plugin import IPyNbCell
 
+from labkit.grade.kernel import StartedKernel
 from labkit.grade.pytests import tell
+
+
+def pytest_configure(config: Any) -> None:
+    plugin.RunningKernel = StartedKernel
 
 
 def pytest_runtest_setup(item: Any) -> None:
