@@ -223,7 +223,8 @@ def _drawing_file(module: str) -> Path:
 def _with_stored_outputs(nb: Notebook, path: Path) -> tuple[Notebook, bool]:
     """The notebook with the outputs stored at `path`, if the same code gave them; and whether it did."""
     stored = read(path) if path.exists() else {"cells": [], "metadata": {}}
-    if labkit_of(stored).get("executed") != _code_digest(nb):
+    code = _code_digest(nb)
+    if labkit_of(stored).get("executed") != code:
         return nb, False
     by_id = {cell["id"]: cell for cell in stored["cells"] if cell["cell_type"] == "code"}
     for cell in nb["cells"]:
@@ -231,7 +232,7 @@ def _with_stored_outputs(nb: Notebook, path: Path) -> tuple[Notebook, bool]:
             cell |= {name: by_id[cell["id"]][name] for name in ("outputs", "execution_count")}
             for output in cell["outputs"]:
                 _redraw_box(output.get("data", {}))
-    labkit_of(nb)["executed"] = _code_digest(nb)
+    labkit_of(nb)["executed"] = code
     return nb, True
 
 

@@ -59,7 +59,7 @@ def check(exercise_id: str, answer: Any, **extra: Any) -> None:
 @contextmanager
 def _nobody_at_the_keyboard() -> Iterator[None]:
     """While an answer is judged, `input()` finds nothing to read and `exit()` raises, in every lane alike."""
-    shell, ask = _shell(), builtins.input
+    shell, ask = current_shell(), builtins.input
     leave = shell.ask_exit if shell else None
 
     def nothing_to_read(*_: Any) -> str:
@@ -79,7 +79,7 @@ def _nobody_at_the_keyboard() -> Iterator[None]:
             shell.ask_exit = leave
 
 
-def _shell() -> Any:
+def current_shell() -> Any:
     """IPython's shell, if this runs in one."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython else None
@@ -94,7 +94,7 @@ def _stopped(exercise: Exercise, error: KeyboardInterrupt) -> Verdict:
 
 def show(verdict: Verdict) -> None:
     """Display a verdict: a box in a notebook, text elsewhere, and the record for whoever grades."""
-    if _shell() is None:
+    if current_shell() is None:
         encoding = sys.stdout.encoding or "utf-8"  # a terminal may know ASCII only
         print(verdict.text().encode(encoding, "replace").decode(encoding))
         return

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from labkit.grade.check import check as check  # kept before any cell can put another in its place
+from labkit.grade.check import current_shell
 
 GIB = 2**30
 
@@ -15,8 +16,7 @@ GIB = 2**30
 def prepare() -> None:
     """Limit the memory, and tell IPython that this is no ordinary session."""
     limit_memory()
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
+    shell = current_shell()
     if shell is None:
         return
     shell.ask_exit = lambda: None  # `exit()` in a cell does not end the process

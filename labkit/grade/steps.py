@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
-from labkit.grade.verdict import Verdict
+from labkit.grade.verdict import HINT, Verdict
 
 MAX_LINE = 300
 OURS = ("prepare", "setup", "demo", "recover")  # cells of the release: a first import, a short training
@@ -170,7 +170,7 @@ def _forget(names: tuple[str, ...]) -> str:
 
 
 def _error(ex: str, headline: str, *lines: str) -> Verdict:
-    return _short(Verdict(ex, "error", headline, (*lines, f"Hint: `make hint EX={ex}`")))
+    return _short(Verdict(ex, "error", headline, (*lines, f"{HINT}{ex}`")))
 
 
 def _short(verdict: Verdict) -> Verdict:

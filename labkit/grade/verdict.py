@@ -29,7 +29,7 @@ STATUSES = (
 RECORD_MIME = "application/vnd.labkit.result+json"
 _COLORS = {"pass": "#00875a", "not started": "#6b7280"}
 _WRONG = "#c8450c"
-_HINT = "Hint: `make hint EX="
+HINT = "Hint: `make hint EX="
 MOST_LINES, LONGEST = 10, 160
 
 
@@ -118,12 +118,12 @@ def not_started(exercise: Exercise, why: str) -> Verdict:
 
 
 def hint_line(exercise: Exercise) -> str:
-    return f"{_HINT}{exercise.id}`"
+    return f"{HINT}{exercise.id}`"
 
 
 def _marked(line: str) -> str:
     """A line of the box. Where the panel is, its style sheet names the Hint button before the command."""
-    if not line.startswith(_HINT):
+    if not line.startswith(HINT):
         return inline(line)
     return f'Hint: <span class="labkit-hint">{inline(line.removeprefix("Hint: "))}</span>'
 

@@ -24,13 +24,13 @@ from labkit.book.percent import Lesson, LessonError
 from labkit.book.update import backup_folder
 from labkit.grade import events, fork, hint, papers, report
 from labkit.grade.history import History, Work
-from labkit.grade.verdict import Verdict
+from labkit.grade.verdict import HINT, Verdict
 from labkit.panel import course
 
 SILENT_SECONDS = 180  # a window that has said nothing for so long is gone
 MOST_WINDOWS = 50
 OPENED_ALL_THE_SAME = ("old-format", "new-format", "newer-release")  # what is a problem, but not JupyterLab's
-ELSEWHERE = ("Hint: `make hint", "Whole traceback:")  # not in the panel: it has a button, and no kernel
+ELSEWHERE = (HINT, "Whole traceback:")  # not in the panel: it has a button, and no kernel
 Say = Callable[[dict[str, Any]], None]
 
 

@@ -102,7 +102,7 @@ def test_an_answer_that_asks_or_leaves_is_told_so(monkeypatch):
     """In a notebook `input()` could be answered and `exit()` would end the kernel; graders have neither."""
     left = []
     shell = SimpleNamespace(ask_exit=lambda: left.append("left"))
-    monkeypatch.setattr(module, "_shell", lambda: shell)
+    monkeypatch.setattr(module, "current_shell", lambda: shell)
     monkeypatch.setattr(module, "show", lambda verdict: None)
     with pytest.raises(CheckFailed, match="a check cannot type anything for `input"):
         check("w00.answer", lambda: int(input("number? ")))
