@@ -37,10 +37,10 @@ _MODULES = (
     "viz",
 )
 _GRADER = {
-    "check": "labkit.grade.check",
-    "case": "labkit.grade.check",
-    "traceback": "labkit.grade.check",
-    "hint": "labkit.grade.hint",
+    "check": "labkit.grade.judge.check",
+    "case": "labkit.grade.judge.check",
+    "traceback": "labkit.grade.judge.check",
+    "hint": "labkit.grade.progress.hint",
 }
 
 

@@ -11,7 +11,7 @@ import tokenize
 from collections import Counter
 from pathlib import Path
 
-from labkit.bench.sections import table
+from labkit.text import ruled
 
 PACKAGE = Path(__file__).parent
 CORE = (
@@ -85,5 +85,5 @@ def main(argv: list[str]) -> int:
             row(room, found)
         row(f"= {heading}", sum(sums.values(), Counter()))
     row("= all of labkit", total(["."]))
-    print(table(["room", "files", "lines", "code", "prose"], rows))
+    print(ruled(["room", "files", "lines", "code", "prose"], rows))
     return 0

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from labkit import __version__, exercises, paths
-from labkit.book import course
+from labkit.book import answers, course
 from labkit.book.build import learner_path
 from labkit.book.merge import Problem, graded_copy, read_learner
 from labkit.book.notebook import labkit_of, learner_notebook
 from labkit.book.percent import Lesson
 from labkit.exercises.declare import Implement
-from labkit.grade import answers
 from labkit.grade.judge import judge
 
 

@@ -61,7 +61,7 @@ def test_no_permission_is_explained(monkeypatch, capsys):
     def refuse(argv):
         raise PermissionError(13, "Permission denied", "weeks/week00_start/01_start.ipynb")
 
-    monkeypatch.setattr("labkit.grade.hint.main", refuse)
+    monkeypatch.setattr("labkit.grade.progress.hint.main", refuse)
     assert command_line.main(["hint"]) == 2
     assert "No permission: weeks/week00_start/01_start.ipynb" in capsys.readouterr().err
 

@@ -3,9 +3,9 @@
 import re
 
 from labkit import exercises, paths
+from labkit.book import answers
 from labkit.book.build import stale
 from labkit.book.course import read_course
-from labkit.grade import answers
 
 
 def test_generated_notebooks_are_what_the_sources_give():

@@ -10,7 +10,7 @@ import torch
 
 from labkit import paths
 from labkit.book import course
-from labkit.grade.answers import run_code
+from labkit.book.answers import run_code
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ import pytest
 import labkit.mine
 from labkit import __version__, datasets
 from labkit.book import course, notebook
-from labkit.grade.answers import run_code
+from labkit.book.answers import run_code
 
 ROOT = Path(__file__).parents[1]
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from labkit import datasets
-from labkit.grade.answers import answer, sources
+from labkit.book.answers import answer, sources
 
 
 @pytest.fixture(scope="module")

@@ -18,11 +18,12 @@ from pathlib import Path
 from statistics import median
 
 from labkit import __version__, lab, paths
-from labkit.bench.sections import Options, table
+from labkit.bench.sections import Options
 from labkit.book import course
 from labkit.book.build import learner_path
 from labkit.book.notebook import Notebook, learner_notebook, write
 from labkit.book.percent import Lesson
+from labkit.text import ruled
 
 EXERCISES = 3
 ROUNDS = 5
@@ -35,7 +36,7 @@ def grader_speed(options: Options) -> str:
         lesson = _short_lesson(paths.root(), root)
         rows = [_import_row(), _watch_row(root, lesson), _panel_row(root, lesson), *_check_rows(root, lesson)]
     title = f"A notebook of {EXERCISES} exercises, all answered; seconds, medians of {ROUNDS}\n\n"
-    return title + table(["what", "seconds", "beside", "seconds", "ratio"], rows)
+    return title + ruled(["what", "seconds", "beside", "seconds", "ratio"], rows)
 
 
 def _row(what: str, seconds: float, beside: str, other: float) -> list[str]:
@@ -135,7 +136,7 @@ def _check_rows(root: Path, lesson: Lesson) -> list[list[str]]:
 
 
 def _bare_kernel(root: Path, lesson: Lesson) -> None:
-    from labkit.grade.kernel import KernelSession
+    from labkit.grade.lanes.kernel import KernelSession
 
     session = KernelSession(str(learner_path(root, lesson).parent))
     for cell in lesson.cells:

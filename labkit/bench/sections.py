@@ -12,6 +12,7 @@ from labkit.bench import plots
 from labkit.bench.harness import Comparison, Worker, compare, prepare, with_workers
 from labkit.bench.micro import OPS
 from labkit.bench.models import STEPS
+from labkit.text import ruled
 
 
 @dataclass(frozen=True)
@@ -23,19 +24,6 @@ class Options:
     rounds: int
     seconds: float
     reports: Path
-
-
-def table(header: list[str], rows: list[list[str]]) -> str:
-    """Columns of equal width; the first is a name, the rest are numbers."""
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    lines = []
-    for row in [header, ["-" * w for w in widths], *rows]:
-        cells = [
-            cell.ljust(w) if i == 0 else cell.rjust(w)
-            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
 
 
 def _ratios(name: str, result: Comparison, engines: list[str], clock: str) -> list[str]:
@@ -70,7 +58,7 @@ def steps(options: Options) -> str:
         for clock, words in (("wall", "wall clock"), ("cpu", "processor time of all threads")):
             rows = [_ratios(name, r, options.engines, clock) for name, r in results.items()]
             title = f"{threads} thread{'s'[: threads > 1]}, {words}; torch in ms, the others relative to it"
-            text.append(f"{title}\n\n{table(['step', 'torch ms', *options.engines[1:]], rows)}")
+            text.append(f"{title}\n\n{ruled(['step', 'torch ms', *options.engines[1:]], rows)}")
         text[-1] += _reasons(results)
         plotted[threads] = results
     plots.steps(plotted, options.engines, options.reports / "steps.png")
@@ -88,7 +76,7 @@ def micro_ops(options: Options) -> str:
     results = with_workers(engines, 1, run)
     rows = [_ratios(name, r, engines, "cpu") for name, r in results.items()]
     title = "1 thread, processor time; torch in ms, labkit relative to it\n\n"
-    return title + table(["operation", "torch ms", "labkit"], rows) + _reasons(results)
+    return title + ruled(["operation", "torch ms", "labkit"], rows) + _reasons(results)
 
 
 def memory(options: Options) -> str:
@@ -105,7 +93,7 @@ def memory(options: Options) -> str:
     for case, (torch, labkit) in zip(STEPS, peaks, strict=True):
         rows.append([case.model, f"{torch / 2**20:.1f}", f"{labkit / 2**20:.1f}", f"{labkit / torch:.2f}"])
     title = "Resident memory that three training steps add once all code is loaded (MB), median of 3\n\n"
-    return title + table(["step", "torch", "labkit", "ratio"], rows)
+    return title + ruled(["step", "torch", "labkit", "ratio"], rows)
 
 
 GROWTH: dict[str, dict[str, list[int]]] = {
@@ -138,7 +126,7 @@ def sizes(options: Options) -> str:
         for value, torch, labkit in points
     ]
     title = "1 thread, processor time in ms; the other sizes as in the training steps\n\n"
-    return title + table(["step", "torch", "labkit", "ratio"], rows)
+    return title + ruled(["step", "torch", "labkit", "ratio"], rows)
 
 
 def import_time(options: Options) -> str:
@@ -152,4 +140,4 @@ def import_time(options: Options) -> str:
     statements = ["pass", "import labkit", "import labkit; labkit.zeros(1)", "import numpy", "import torch"]
     times = {s: median(once(s) for _ in range(5)) for s in statements}
     rows = [[s, f"{(times[s] - times['pass']) * 1e3:.0f}"] for s in statements[1:]]
-    return table(["statement", "ms"], rows)
+    return ruled(["statement", "ms"], rows)

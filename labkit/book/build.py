@@ -28,7 +28,7 @@ from labkit.book.notebook import (
     write_text,
 )
 from labkit.book.percent import Lesson, LessonError
-from labkit.grade.verdict import RECORD_MIME, redrawn
+from labkit.verdict import RECORD_MIME, redrawn
 
 Say = Callable[[str], None]
 TIMEOUT = 600  # seconds for one cell

@@ -1,21 +1,9 @@
-"""The grader: compare, diagnose, say it well.
+"""The grader, in four rooms; each imports only what stands above it.
 
-compare    yours against torch's: type, shape, dtype, values, in that order
-run        one answer on one case: outputs, gradients, what it touched
-rules      which operations an answer used, and whether it may
-judge      the verdict ladder for each kind of exercise
-verdict    what is said, as text, HTML and a record
-check      what a notebook calls
+judge      compare, diagnose, say it: the verdict on an answer, one module per kind of exercise in `kinds`
+lanes      run a notebook cell by cell: in a kernel (`make check`), in a fork (`make watch`, the panel)
+audit      prove the judge: every mistake by name, every mutant caught (`make audit`)
+progress   what a learner has done, and what comes next (`make progress`, `make hint`, `make solution`)
 
-papers     a lesson and a learner's file, put together into what is graded
-steps      how a notebook is graded cell by cell, whatever runs the cells
-kernel     run them in a Jupyter kernel, under nbval (`plugin`, `pytests`): `make check`
-fork       run them in a fork of a warm process (`warm`, `preload`): `make watch`
-report     the table, JSON and JUnit
-
-answers    the solutions and stubs of the lesson sources, ready to be judged
-mutants    small changes to a solution, each of which a check must notice
-lint       is an exercise declared well: test data, hints, words
-proof      everything that must hold for one exercise; `pool` runs thousands of them in forks: `make audit`
-history    what a learner has done, from `events`: `make progress` (`page`), `make hint`, `make solution`
+`processes` runs tasks in forks with limits, for lanes and audit alike.
 """

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from labkit import exercises
-from labkit.book import course
+from labkit.book import course, events
+from labkit.book.answers import Source, of_lesson
 from labkit.book.notebook import Notebook, labkit_of
 from labkit.book.percent import Lesson
-from labkit.grade import events
-from labkit.grade.answers import Source, of_lesson
-from labkit.grade.history import History, history
+from labkit.grade.progress.history import History, history
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from labkit import __version__, exercises
+from labkit.book import events
 from labkit.book.build import learner_path
 from labkit.book.course import lesson_title
 from labkit.book.learner import Problem, read_learner, sound_notebook
 from labkit.book.notebook import Notebook, labkit_of, learner_notebook, write_text
 from labkit.book.percent import Lesson, LessonError
 from labkit.book.update import backup_folder
-from labkit.grade import events, fork, hint, papers, report
-from labkit.grade.history import History, Work
-from labkit.grade.verdict import HINT, Verdict
+from labkit.grade.lanes import fork, papers, report
+from labkit.grade.progress import hint
+from labkit.grade.progress.history import History, Work
 from labkit.panel import course
+from labkit.verdict import HINT, Verdict
 
 SILENT_SECONDS = 180  # a window that has said nothing for so long is gone
 MOST_WINDOWS = 50

@@ -23,7 +23,7 @@ from jupyter_server.utils import url_path_join
 from tornado.iostream import StreamClosedError
 from tornado.web import authenticated
 
-from labkit.grade import fork
+from labkit.grade.lanes import fork
 from labkit.panel.desk import Check, Desk, Refused
 
 # Grading has a thread of its own: the server's event loop never waits for it.

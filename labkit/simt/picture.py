@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from labkit.viz.figure import Figure, plural
+from labkit.text import plural
+from labkit.viz.figure import Figure
 from labkit.viz.svg import BLUE, GHOST, LINE, ORANGE, SOFT, TINTS, Canvas
 
 if TYPE_CHECKING:

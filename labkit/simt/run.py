@@ -15,7 +15,7 @@ from labkit.simt.rewrite import READ, Program, rewrite
 from labkit.simt.schedule import run_grid
 from labkit.simt.trace import Trace, counts, make_trace, traffic
 from labkit.simt.values import plain
-from labkit.viz.figure import number
+from labkit.text import number
 
 LIMIT = 5_000_000  # memory accesses in one run
 

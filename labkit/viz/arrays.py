@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from labkit.viz.figure import Figure, as_array, number, plural, shorten
+from labkit.text import number, plural, shorten
+from labkit.viz.figure import Figure, as_array
 from labkit.viz.svg import INK, ORANGE, SOFT, TINTS, Canvas, text_width
 
 SHADES = " .:-=+*#%@"  # from 0 to 1

@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from labkit.text import shorten, table
 from labkit.viz.arrays import png
 from labkit.viz.explore import Explorer
-from labkit.viz.figure import Figure, as_array, shorten, table
+from labkit.viz.figure import Figure, as_array
 from labkit.viz.svg import BLUE, INK, ORANGE, SOFT, Canvas, text_width
 
 MOST, MOST_MAPS = 16, 24  # tokens of a map with words; maps in one picture

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from html import escape
 from typing import Any
 
-from labkit.viz.figure import Figure, as_array, plural, shorten
+from labkit.text import plural, shorten
+from labkit.viz.figure import Figure, as_array
 from labkit.viz.svg import CARD, INK, LINE, PALETTE, SOFT, spread
 
 STYLES = ("-", "--", "-.", ":", (0, (6, 2, 1, 2, 1, 2)), (0, (1, 1)))

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from labkit.text import number, table
 from labkit.viz.explore import Explorer
-from labkit.viz.figure import Figure, as_array, number, table
+from labkit.viz.figure import Figure, as_array
 from labkit.viz.svg import GHOST, GREEN, INK, LINE, MINUS, ORANGE, SOFT, TINTS, Canvas, text_width
 
 ROWS, COLUMNS, WIDEST = 12, 12, 828

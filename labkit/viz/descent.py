@@ -4,9 +4,10 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from labkit.text import number, plural, table
 from labkit.viz.charts import draw_lines, new_chart
 from labkit.viz.explore import Explorer
-from labkit.viz.figure import Figure, number, plural, table
+from labkit.viz.figure import Figure
 from labkit.viz.svg import CARD, GREEN, INK, LINE, ORANGE
 
 MOST_STEPS, FAR = 200, 1e6  # a loss beyond FAR counts as diverged, and the descent ends there

@@ -5,7 +5,6 @@ works in JupyterLab, in print, in a terminal and for a screen reader.
 """
 
 import html
-import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,35 +72,3 @@ def as_array(x: Any) -> Any:
     if array.dtype == object or array.dtype.kind in "USO":
         raise TypeError(f"expected numbers, got {type(x).__name__} holding {array.dtype}")
     return array
-
-
-def number(value: Any, digits: int = 3) -> str:
-    """A number as people write it: 2, -0.5, 1.23e-05, nan. At most `digits` significant digits."""
-    value = value.item() if hasattr(value, "item") else value
-    if isinstance(value, (bool, int)):
-        return str(value)
-    if isinstance(value, complex):
-        return f"{value:.{digits}g}"
-    if not math.isfinite(value):
-        return str(float(value))
-    return f"{value + 0.0:.{digits}g}"  # + 0.0 turns -0.0 into 0
-
-
-def shorten(label: str, width: int) -> str:
-    """`label` cut to `width` characters, the cut marked with an ellipsis."""
-    return label if len(label) <= width else label[: width - 1] + "…"
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def table(rows: list[list[str]], gap: str = "  ") -> list[str]:
-    """Lines of text with columns lined up: the first column to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        gap.join(
-            c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from labkit.viz.figure import Figure, as_array, number, plural, shorten, table
+from labkit.text import number, plural, shorten, table
+from labkit.viz.figure import Figure, as_array
 from labkit.viz.svg import BLUE, GHOST, GREEN, INK, TINTS, Canvas, spread, text_width
 
 MOST_NODES, NODES_IN_SUMMARY, LEAVES_IN_ALT = 40, 12, 6

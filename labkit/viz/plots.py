@@ -4,8 +4,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from labkit.text import number, plural, table
 from labkit.viz.charts import STYLES, against, argmax, argmin, as_runs, draw_lines, new_chart
-from labkit.viz.figure import Figure, as_array, number, plural, table
+from labkit.viz.figure import Figure, as_array
 from labkit.viz.svg import BLUE, CARD, INK, ORANGE, PALETTE, TINTS
 
 

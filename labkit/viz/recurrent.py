@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from labkit.viz.figure import Figure, plural, table
+from labkit.text import plural, table
+from labkit.viz.figure import Figure
 from labkit.viz.svg import BLUE, GHOST, INK, LINE, SOFT, TINTS, Canvas, text_width
 
 ROWS, STEPS, WIDEST = 12, 24, 828

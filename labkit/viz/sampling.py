@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from labkit.text import number, plural, shorten, table
 from labkit.viz.charts import new_chart
 from labkit.viz.explore import Explorer
-from labkit.viz.figure import Figure, as_array, number, plural, shorten, table
+from labkit.viz.figure import Figure, as_array
 from labkit.viz.svg import INK, LINE
 
 MOST = 24

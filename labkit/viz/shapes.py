@@ -3,7 +3,8 @@
 import operator
 from typing import Any
 
-from labkit.viz.figure import Figure, as_array, number, plural, shorten, table
+from labkit.text import number, plural, shorten, table
+from labkit.viz.figure import Figure, as_array
 from labkit.viz.svg import BLUE, GHOST, GREEN, INK, LINE, ORANGE, SOFT, TINTS, Canvas, text_width
 
 OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from labkit.viz.figure import Figure, number, plural, shorten
+from labkit.text import number, plural, shorten
+from labkit.viz.figure import Figure
 from labkit.viz.svg import CARD, GHOST, INK, LINE, ORANGE, PALETTE, SOFT, TIMES, TINTS, Canvas, text_width
 
 MOST_CELLS = 40

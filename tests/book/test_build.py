@@ -12,7 +12,7 @@ from labkit.book.build import BuildError, build, release_notebooks, stale
 from labkit.book.importer import import_back
 from labkit.book.notebook import dumps, labkit_of, make_cell, read, write
 from labkit.book.percent import LessonError
-from labkit.grade.verdict import RECORD_MIME, Verdict
+from labkit.verdict import RECORD_MIME, Verdict
 
 from .test_percent import COURSE, KNOWN
 

@@ -14,7 +14,7 @@ import pytest
 from nbconvert import HTMLExporter
 
 from labkit.book.notebook import read
-from labkit.grade.verdict import RECORD_MIME
+from labkit.verdict import RECORD_MIME
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "solutions").glob("week*/*.ipynb"))

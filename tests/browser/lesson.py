@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page
 
-from labkit.grade.verdict import RECORD_MIME
+from labkit.verdict import RECORD_MIME
 
 from .server import LabServer
 

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from labkit.grade.verdict import inline
+from labkit.verdict import inline
 
 from .lesson import STUB, THEMES, Lesson, assert_outlined, assert_readable, own_id
 from .panel import Panel

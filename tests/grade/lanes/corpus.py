@@ -12,7 +12,7 @@ from pathlib import Path
 from labkit.book import notebook
 from labkit.book.notebook import Cell, Notebook, make_cell
 from labkit.book.percent import learner_source
-from labkit.grade.verdict import RECORD_MIME
+from labkit.verdict import RECORD_MIME
 
 EXERCISES = ("w90.double", "w90.total", "w90.counter", "w90.guess", "w90.middle")
 SQUARES = "def double(values):\n    return [value * value for value in values]"
@@ -136,7 +136,7 @@ def check_shadowed(nb):
 
 @bad("squares", double="values")
 def check_redefined_in_labkit(nb):
-    fake = "labkit.check = sys.modules['labkit.grade.check'].check = lambda *args, **more: None"
+    fake = "labkit.check = sys.modules['labkit.grade.judge.check'].check = lambda *args, **more: None"
     return answer(nb, f"import labkit, sys\n{fake}\n{SQUARES}")
 
 

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from labkit.book import course
-from labkit.grade import fork
-from labkit.grade.papers import paper
+from labkit.grade.lanes import fork
+from labkit.grade.lanes.papers import paper
 
 
 def main(source: Path, notebooks: list[Path]) -> None:

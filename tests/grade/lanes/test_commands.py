@@ -14,8 +14,8 @@ from xml.etree import ElementTree
 import pytest
 
 from labkit.book import notebook
-from labkit.grade import solutions
-from labkit.grade.watch import Watcher
+from labkit.grade.lanes import run_solutions
+from labkit.grade.lanes.watch import Watcher
 
 from .corpus import EXERCISES, SQUARES, answer, inside
 
@@ -203,10 +203,10 @@ def test_solutions_are_compared_with_what_is_stored(tmp_path):
     }
     for name, nb in notebooks.items():
         notebook.write(tmp_path / f"{name}.ipynb", nb)
-    found = solutions.run([tmp_path / f"{name}.ipynb" for name in [*notebooks, "missing"]])
+    found = run_solutions.run([tmp_path / f"{name}.ipynb" for name in [*notebooks, "missing"]])
     assert [bool(outcome.failures) for outcome in found] == [False, True, False, False, True]
     assert [outcome.compared for outcome in found] == [1, 1, 1, 1, 0]
-    text = solutions.table(found, tmp_path)
+    text = run_solutions.table(found, tmp_path)
     assert "pass  right.ipynb     1 cells run, 1 compared" in text
     assert "FAIL  wrong.ipynb     cell only-cell" in text
     assert "FAIL  missing.ipynb   cell -" in text

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from labkit.grade.papers import paper
-from labkit.grade.selfcheck import grade_in_kernels
-from labkit.grade.verdict import Verdict
+from labkit.grade.lanes.papers import paper
+from labkit.grade.lanes.selfcheck import grade_in_kernels
+from labkit.verdict import Verdict
 
 from .corpus import CORPUS, Bad
 

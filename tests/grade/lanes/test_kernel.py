@@ -3,9 +3,9 @@
 import nbval.kernel
 import pytest
 
-from labkit.grade import strict
-from labkit.grade.kernel import STARTS, KernelSession, StartedKernel
-from labkit.grade.solutions import SHOWN_FIRST, SHOWN_LAST, _readable
+from labkit.grade.lanes import nbval_strict
+from labkit.grade.lanes.kernel import STARTS, KernelSession, StartedKernel
+from labkit.grade.lanes.run_solutions import SHOWN_FIRST, SHOWN_LAST, _readable
 
 DIED = "Kernel died before replying to kernel_info"  # what jupyter_client says when a port was taken
 
@@ -34,9 +34,9 @@ def test_a_kernel_that_dies_at_once_is_started_again(monkeypatch, tmp_path, deat
 
 
 def test_solutions_run_in_such_kernels(monkeypatch):
-    monkeypatch.setattr(strict.plugin, "RunningKernel", None)
-    strict.pytest_configure(None)
-    assert strict.plugin.RunningKernel is StartedKernel
+    monkeypatch.setattr(nbval_strict.plugin, "RunningKernel", None)
+    nbval_strict.pytest_configure(None)
+    assert nbval_strict.plugin.RunningKernel is StartedKernel
 
 
 def test_a_long_failure_shows_where_it_was_and_what_it_came_to():

@@ -4,9 +4,9 @@ import copy
 
 from labkit.book import notebook
 from labkit.book.percent import Lesson, parse
-from labkit.grade import fork
-from labkit.grade.papers import FRESH_CHECK, PREPARE, paper, papers, steps, strays
-from labkit.grade.selfcheck import grade_in_kernels
+from labkit.grade.lanes import fork
+from labkit.grade.lanes.papers import FRESH_CHECK, PREPARE, paper, papers, steps, strays
+from labkit.grade.lanes.selfcheck import grade_in_kernels
 
 from .corpus import DOUBLES, EXERCISES, SQUARES, answer, cell
 

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree
 
-from labkit.grade.report import Result, as_json, as_junit, exit_code, next_step, table
-from labkit.grade.verdict import Verdict
+from labkit.grade.lanes.report import Result, as_json, as_junit, exit_code, next_step, table
+from labkit.verdict import Verdict
 
 PASS = Verdict("w90.a", "pass", "agrees with torch.")
 WRONG = Verdict(

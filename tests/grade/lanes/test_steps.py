@@ -1,6 +1,6 @@
 """The rules of grading, with a session that only pretends to run cells."""
 
-from labkit.grade.steps import Grading, Ran, Step
+from labkit.grade.lanes.steps import Grading, Ran, Step
 
 
 class Pretend:

@@ -1,0 +1,160 @@
+"""What there is to grade: every lesson with its learner's file, and the graded copy made of the two.
+
+The release is made from the lesson's source on the spot; of the learner's file only the answers and the cells
+of their own are used. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from labkit import __version__
+from labkit.book import course
+from labkit.book.build import learner_path
+from labkit.book.merge import Problem, graded_copy, read_learner
+from labkit.book.notebook import Cell, Notebook, digest, labkit_of, learner_notebook, make_cell
+from labkit.book.percent import Lesson
+from labkit.grade.lanes.steps import Step
+from labkit.verdict import Verdict
+
+PREPARE = "from labkit.grade.lanes.first_cell import prepare\nprepare()\ndel prepare"
+FRESH_CHECK = "from labkit.grade.lanes.first_cell import check\n"
+
+
+@dataclass(frozen=True)
+class Paper:
+    """One notebook to grade. `settled` has the verdicts that need no process; if it has all, `copy` is None.
+
+    `answers` has a digest of each answer, by exercise: what changed between two looks at a notebook.
+    """
+
+    path: Path  # the learner's file
+    exercises: tuple[str, ...]
+    copy: Notebook | None
+    settled: dict[str, Verdict]
+    answers: dict[str, str] = field(default_factory=dict)
+    note: str | None = None
+
+
+def papers(root: Path, week: int | None = None, ex: str | None = None) -> list[Paper]:
+    """The notebooks of the course (of one week, of one exercise), in course order."""
+    found = []
+    for source in course.lesson_paths(root, week):
+        lesson = course.read_lesson(root, source)
+        if ex is None or any(cell.ex == ex for cell in lesson.cells):
+            found.append(paper(lesson, learner_path(root, lesson), ex))
+    return [item for item in found if item.exercises]
+
+
+def strays(root: Path) -> list[Path]:
+    """Notebooks in weeks/ that belong to no lesson, such as a renamed copy. They are not graded."""
+    known = {Path("weeks") / s.parent.name / f"{s.stem}.ipynb" for s in course.lesson_paths(root)}
+    files = (path.relative_to(root) for path in sorted((root / "weeks").rglob("*.ipynb")))
+    return [path for path in files if path not in known and ".ipynb_checkpoints" not in path.parts]
+
+
+def paper(
+    lesson: Lesson,
+    path: Path,
+    ex: str | None = None,
+    shortcut: bool = True,
+    learner: Notebook | Problem | None = None,
+) -> Paper:
+    """Put a lesson and a learner's file together. `shortcut`: what comes after the last answer is not run.
+
+    `learner` is what the file will hold once it is saved; by default what it holds.
+    """
+    exercises = tuple(cell.ex for cell in lesson.cells if cell.role == "check" and cell.ex)
+    asked = exercises if ex is None else (ex,)
+    learner = read_learner(path) if learner is None else learner
+    if isinstance(learner, Problem):
+        status = "not started" if learner.kind == "missing" else "error"
+        settled = {item: Verdict(item, status, learner.sentence) for item in asked}
+        return Paper(path, asked, None, settled, note=learner.sentence)
+    release = learner_notebook(lesson, __version__)
+    copy = graded_copy(release, learner)
+    begun = _begun(release, copy) if shortcut else exercises
+    settled = {item: Verdict(item, "not started", "nothing here yet.") for item in asked if item not in begun}
+    graded = None if len(settled) == len(asked) else _with_steps(copy, lesson, path, ex or begun[-1])
+    return Paper(path, asked, graded, settled, _answers(copy))
+
+
+def steps(copy: Notebook) -> list[Step]:
+    """The code cells of a graded copy, as the lanes run them."""
+    return [step(cell) for cell in copy["cells"] if cell["cell_type"] == "code"]
+
+
+def step(cell: Cell | Any) -> Step:
+    meta = labkit_of(cell)
+    binds = tuple(meta.get("binds", ()))
+    return Step(cell["id"], meta.get("role", "helper"), cell["source"], meta.get("ex"), binds)
+
+
+def _answers(copy: Notebook) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for cell in copy["cells"]:
+        meta = labkit_of(cell)
+        if meta.get("role") == "exercise":
+            found[meta["ex"]] = found.get(meta["ex"], "") + digest(cell["source"])
+    return found
+
+
+def _begun(release: Notebook, copy: Notebook) -> tuple[str, ...]:
+    """The exercises up to the last code that the learner wrote, in an answer or in a cell of their own."""
+    released = {cell["id"]: digest(cell["source"]) for cell in release["cells"]}
+    checked, begun, written = list[str](), 0, False
+    for cell in copy["cells"]:
+        if labkit_of(cell).get("role") == "check":
+            checked.append(labkit_of(cell)["ex"])
+            begun = len(checked) if written else begun
+            written = False
+        elif cell["cell_type"] == "code" and cell["source"].strip():
+            written = written or digest(cell["source"]) != released.get(cell["id"])
+    return tuple(checked[:begun])
+
+
+def _with_steps(copy: Notebook, lesson: Lesson, path: Path, last: str) -> Notebook:
+    """Add what grading needs: a first cell that sets limits, checks nobody can shadow, a way to recover.
+
+    The copy ends with the check of the exercise `last`.
+    """
+    cells = [_code("labkit-prepare", PREPARE, role="prepare")]
+    for cell in copy["cells"]:
+        meta = labkit_of(cell)
+        cell["metadata"].pop("tags", None)
+        if meta.get("role") == "exercise":
+            meta["binds"] = _names(_reference(lesson, meta["ex"]))
+        if meta.get("role") != "check":
+            cells.append(cell)
+            continue
+        cells.append({**cell, "source": FRESH_CHECK + cell["source"]})
+        if meta["ex"] == last:
+            break
+        recover = _reference(lesson, meta["ex"])
+        cells.append(_code(f"{cell['id'][:54]}-recover", recover, role="recover", ex=meta["ex"]))
+    labkit = {**copy["metadata"]["labkit"], "folder": str(path.parent.resolve())}
+    return {**copy, "cells": cells, "metadata": {**copy["metadata"], "labkit": labkit}}
+
+
+def _code(id: str, source: str, **labkit: str) -> Cell:
+    return make_cell("code", source, id, {"labkit": labkit})
+
+
+def _reference(lesson: Lesson, ex: str) -> str:
+    return "\n\n".join(cell.source for cell in lesson.cells if cell.role == "exercise" and cell.ex == ex)
+
+
+def _names(source: str) -> list[str]:
+    """Names that a reference binds at the top level, except those it also reads (it may build on them)."""
+    tree = ast.parse(source)
+    bound: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.Assign):
+            bound.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return sorted(bound - {name.id for name in names if isinstance(name.ctx, ast.Load)})

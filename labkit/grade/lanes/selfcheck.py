@@ -1,0 +1,120 @@
+"""`make check`: grade the learner's notebooks from scratch, each in a fresh kernel, under nbval.
+
+    python -m labkit check [--week 3] [--ex w03.adamw] [--strict] [--root FOLDER]
+
+The learner's files are only read: what runs is a graded copy of each, in a temporary folder (`papers.py`).
+What comes after the last answer of a notebook is not run; without any answer it needs no kernel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from labkit import paths
+from labkit.book import events, notebook
+from labkit.grade.lanes import nbval_run, report
+from labkit.grade.lanes.papers import Paper, papers, strays
+from labkit.grade.lanes.steps import timeout
+from labkit.verdict import Verdict
+
+
+def main(argv: list[str]) -> int:
+    args = _parse(argv)
+    root = (args.root or paths.root()).resolve()
+    os.environ["LABKIT_ROOT"] = str(root)
+    if args.ex:
+        from labkit import exercises
+
+        exercises.get(args.ex)  # refuses an unknown one and suggests the nearest
+    works = papers(root, args.week, args.ex)
+    graded = grade_in_kernels(works, _Progress(works))
+    results = [
+        report.Result(work.path.relative_to(root), verdicts, work.note)
+        for work, verdicts in zip(works, graded, strict=True)
+    ]
+    _remember(results)
+    report.write(results, root / "reports", "check")
+    width = shutil.get_terminal_size((110, 24)).columns
+    print(report.table(results, report.use_color(), width))
+    for stray in strays(root):
+        print(f"Not graded: {stray.as_posix()} is not a notebook of the course. Is it a copy?")
+    print(f"\n{report.next_step(results)}")
+    return report.exit_code(results, args.strict)
+
+
+def grade_in_kernels(
+    works: list[Paper], tell: Callable[[Verdict], None] | None = None
+) -> list[dict[str, Verdict]]:
+    """The verdicts of each notebook, in order. `tell` hears of each one as it comes."""
+    found = [dict(work.settled) for work in works]
+
+    def hear(record: dict[str, Any]) -> None:
+        verdict = Verdict.from_record(record)
+        number = int(record["paper"])
+        if verdict.exercise in works[number].exercises:
+            found[number][verdict.exercise] = verdict
+            if tell:
+                tell(verdict)
+
+    with tempfile.TemporaryDirectory(prefix="labkit-check-") as folder:
+        copies = []
+        for number, work in enumerate(works):
+            if work.copy is not None:
+                copies.append(Path(folder) / f"{number}.ipynb")
+                notebook.write(copies[-1], work.copy)
+        options = [
+            "-p",
+            "labkit.grade.lanes.nbval_graded",
+            "--nbval-lax",
+            f"--nbval-cell-timeout={timeout():g}",
+        ]
+        problem = nbval_run.run(copies, options, "check", hear)
+    return [_complete(work, verdicts, problem) for work, verdicts in zip(works, found, strict=True)]
+
+
+def _complete(work: Paper, verdicts: dict[str, Verdict], problem: str) -> dict[str, Verdict]:
+    """In the order of the page. An exercise that nothing was said about did not pass."""
+    said = f"was not graded: {problem or 'its check was not reached'}. `make doctor` looks for the cause."
+    return {ex: verdicts.get(ex, Verdict(ex, "error", said)) for ex in work.exercises}
+
+
+def _remember(results: list[report.Result]) -> None:
+    for result in results:
+        for verdict in result.verdicts.values():
+            if verdict.status != "not started":
+                events.append("attempt", lane="check", **verdict.record())
+
+
+class _Progress:
+    """A line that counts, while somebody watches it."""
+
+    def __init__(self, works: list[Paper]) -> None:
+        running = [work for work in works if work.copy is not None]
+        self.done, self.total = 0, sum(len(work.exercises) - len(work.settled) for work in running)
+        self.shown = sys.stderr.isatty()
+        if running:
+            self._show(f"grading {self.total} exercises in {len(running)} notebooks")
+
+    def __call__(self, verdict: Verdict) -> None:
+        self.done += 1
+        self._show(f"{self.done} of {self.total}  {verdict.exercise}" if self.done < self.total else "")
+
+    def _show(self, text: str) -> None:
+        if self.shown:
+            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("labkit check", description="Grade your notebooks from a fresh start.")
+    parser.add_argument("--week", type=int, help="only this week")
+    parser.add_argument("--ex", metavar="w03.adamw", help="only this exercise")
+    parser.add_argument("--strict", action="store_true", help="not started is a failure too")
+    parser.add_argument("--root", type=Path, help="the course folder, if it is not this one")
+    return parser.parse_args(argv)

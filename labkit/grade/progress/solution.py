@@ -1,0 +1,71 @@
+"""`make solution EX=w02.unbroadcast`: how the course does it. After a pass, or on insistence (INSIST=1)."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from labkit.book import events
+from labkit.book.answers import Source
+from labkit.grade.progress.hint import chosen
+from labkit.grade.progress.history import History, load
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m labkit solution", description="The solution.")
+    parser.add_argument("ex", nargs="?", help="such as w02.unbroadcast; the one you are at if not given")
+    parser.add_argument("--insist", action="store_true", help="show it before you have passed")
+    options = parser.parse_args(argv)
+    state = load()
+    exercise = chosen(state, options.ex or state.latest)
+    if exercise is None:
+        print("Say which: `make solution EX=w02.unbroadcast`.")
+        return 2
+    if exercise.id not in state.places:
+        print(f"The lesson of {exercise.id} is not here, and its solution is in the lesson.")
+        return 1
+    passed = state.work[exercise.id].passed
+    if not passed and not options.insist:
+        print("\n".join(refusal(state, exercise.id)))
+        return 1
+    print(text(state.places[exercise.id]))
+    if not passed:
+        events.append("solution", ex=exercise.id)
+    return 0
+
+
+def refusal(state: History, key: str) -> list[str]:
+    """Why not yet, and what to do instead. Nobody is kept from it who asks twice."""
+    left = len(state.exercises[key].hints) - state.work[key].hints
+    lines = [
+        f"{key} is not passed yet. Read after a fight, a solution teaches; read before, it only looks easy."
+    ]
+    if left > 0:
+        lines.append(f"You have {left} of {len(state.exercises[key].hints)} hints left: `make hint EX={key}`")
+    lines.append(f"To see it all the same: `make solution EX={key} INSIST=1`")
+    return lines
+
+
+def text(source: Source) -> str:
+    """The prose above the exercise, from its heading on, then its solution without the markers."""
+    code = "\n".join(_without_markers(source.solution))
+    headings = [place for place, prose in enumerate(source.text) if prose.startswith("#")]
+    prose = source.text[headings[-1] if headings else 0 :]
+    return "\n\n".join([*prose, f"The solution ({source.lesson.as_posix()}):", _indented(code)])
+
+
+def _without_markers(code: str) -> list[str]:
+    """The lines of a solution, without its markers and the learner's stub."""
+    lines, in_stub = [], False
+    for line in code.splitlines():
+        if line.strip() in ("### BEGIN SOLUTION", "### STUB", "### END SOLUTION"):
+            in_stub = line.strip() == "### STUB"
+        elif not in_stub:
+            lines.append(line)
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return lines
+
+
+def _indented(code: str) -> str:
+    return "\n".join(f"    {line}".rstrip() for line in code.splitlines())

@@ -1,9 +1,0 @@
-"""`-p labkit.grade.quick` in front of nbval: import nbformat in a quarter of a second instead of two.
-
-nbformat's validator imports `rfc3987_syntax`, which builds dozens of parsers for address formats. jsonschema
-takes None for "not installed"; no notebook schema uses those formats.
-"""
-
-import sys
-
-sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
