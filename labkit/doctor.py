@@ -61,14 +61,14 @@ def packages() -> Finding:
 
 def course_files() -> Finding:
     root = paths.root()
-    lessons = len(list(paths.solutions().glob("week*/*.py")))
+    lessons = len(list((root / "solutions").glob("week*/*.py")))
     cards = len(list((root / "datasets").glob("*/README.md")))
-    todo = f"No lessons under {paths.solutions()}. Start in the course folder, or set LABKIT_ROOT to it."
+    todo = f"No lessons under {root / 'solutions'}. Start in the course folder, or set LABKIT_ROOT to it."
     return Finding(lessons > 0, f"course at {root}: {lessons} lessons, {cards} data sets", todo)
 
 
 def write_access() -> Finding:
-    for folder in (paths.root(), paths.weeks()):
+    for folder in (paths.root(), paths.root() / "weeks"):
         if not os.access(folder, os.W_OK):
             todo = "Make the course folder writable, or copy it to your home folder."
             return Finding(False, f"cannot write to {folder}", todo)

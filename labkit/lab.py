@@ -10,7 +10,7 @@ import sys
 import webbrowser
 from pathlib import Path
 
-from labkit import paths
+from labkit.book.work import Work, here
 from labkit.panel import CONFIG, LABEXTENSIONS
 
 
@@ -24,22 +24,21 @@ def is_free(port: int) -> bool:
     return True
 
 
-def command(port: int, browser: bool, root: Path | None = None) -> list[str]:
+def command(port: int, browser: bool, work: Work) -> list[str]:
     """The JupyterLab command line: this machine only, the labkit panel on, quiet unless something is wrong.
 
     The token is not here, where every user of the machine could read it: see `environment`.
     """
-    root = root or paths.root()
     line = [
         *(sys.executable, "-m", "jupyterlab"),
         "--ip=127.0.0.1",
         f"--port={port}",
         "--ServerApp.port_retries=0",
-        f"--ServerApp.root_dir={root}",
+        f"--ServerApp.root_dir={work.folder}",
         "--ServerApp.jpserver_extensions=labkit.panel=True",
         f"--ServerApp.extra_template_paths={CONFIG / 'templates'}",
         f"--LabApp.extra_labextensions_path={LABEXTENSIONS}",
-        f"--LabApp.workspaces_dir={root / 'progress' / 'workspaces'}",  # the layout of this course alone
+        f"--LabApp.workspaces_dir={work.progress / 'workspaces'}",  # the layout of this course alone
         *("--log-level=ERROR", "--LabApp.log_level=ERROR"),
         "--LanguageServerManager.autodetect=False",  # would run npm to look for more of them
         "--LabApp.news_url=None",
@@ -52,11 +51,11 @@ def command(port: int, browser: bool, root: Path | None = None) -> list[str]:
     return line
 
 
-def environment(token: str, root: Path | None = None) -> dict[str, str]:
+def environment(token: str, work: Work) -> dict[str, str]:
     """What JupyterLab, its kernels and the panel find: the token, the settings, and which course this is."""
     settings = os.pathsep.join(filter(None, [os.environ.get("JUPYTER_CONFIG_PATH"), str(CONFIG)]))
-    own = {"JUPYTER_TOKEN": token, "JUPYTER_CONFIG_PATH": settings, "LABKIT_ROOT": str(root or paths.root())}
-    return {**os.environ, **own}
+    own = {"JUPYTER_TOKEN": token, "JUPYTER_CONFIG_PATH": settings}
+    return {**os.environ, **own, **work.environment()}
 
 
 def already_running(root: Path) -> str | None:
@@ -79,7 +78,8 @@ def main(argv: list[str]) -> int:
             f"Port {options.port} is taken. Choose another: make lab PORT={options.port + 1}", file=sys.stderr
         )
         return 2
-    address = None if options.port else already_running(paths.root())
+    work = here()
+    address = None if options.port else already_running(work.folder)
     if address:
         print(f"JupyterLab is running already: {address}\nFor a second one: make lab PORT=8899", flush=True)
         if not options.no_browser:
@@ -89,15 +89,15 @@ def main(argv: list[str]) -> int:
     from labkit.kernels import warm
 
     warm.main([])
-    install_merge_driver(paths.root())
-    os.chdir(paths.root())
+    install_merge_driver(work.folder)
+    os.chdir(work.folder)
     port = options.port or next(port for port in range(8888, 65536) if is_free(port))
     token = secrets.token_hex(24)
     print(f"JupyterLab: http://127.0.0.1:{port}/lab?token={token}", flush=True)
     print("Leave this window open while you work; Control-C ends it.", flush=True)
-    line = command(port, not options.no_browser)
+    line = command(port, not options.no_browser, work)
     if os.name == "nt":
         import subprocess
 
-        return subprocess.call(line, env=environment(token))
-    os.execve(line[0], line, environment(token))
+        return subprocess.call(line, env=environment(token, work))
+    os.execve(line[0], line, environment(token, work))

@@ -1,4 +1,4 @@
-"""Your own answers, carried forward: `engine = labkit.mine.notebook(2, 2)`, then `engine.Tensor`.
+"""Your own answers, carried forward: `engine = labkit.mine.of("tensor_autograd")`, then `engine.Tensor`.
 
 A notebook's answers are made again from your saved file in weeks/, one exercise after another. Each is
 judged as its check would judge it; one that does not pass is replaced by the reference, so that a missing
@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from labkit import __version__, exercises, paths
-from labkit.book import answers, course
-from labkit.book.build import learner_path
+from labkit import __version__, exercises, lane
+from labkit.book import answers
 from labkit.book.merge import Problem, graded_copy, read_learner
 from labkit.book.notebook import labkit_of, learner_notebook
 from labkit.book.percent import Lesson
+from labkit.book.source import Source, sources_of
+from labkit.book.work import Work, here
 from labkit.exercises.declare import Implement
 from labkit.grade.judge import judge
 
@@ -50,30 +51,39 @@ class Notebook:
         return "\n".join(lines)
 
 
+def of(name: str, work: Work | None = None) -> Notebook:
+    """The answers of a notebook: yours where they pass, the reference elsewhere.
+
+    `name` is its topic, `tensor_autograd` for 02_tensor_autograd, or with its week where two weeks share one:
+    `week02_autograd/03_in_pytorch`. `work` is whose answers; by default those of this course folder.
+    """
+    work = work or here()
+    lesson = work.course.lesson(name)
+    written = {} if lane.current().reference else _written(work.notebook(lesson), lesson)
+    space = answers.new_space(lesson)
+    yours, reference, done = list[str](), list[str](), set[str]()
+    with contextlib.chdir(work.course.root / lesson.path.parent):
+        for source in sources_of(lesson):
+            for cell in source.before:
+                if cell.role == "setup" and cell.id not in done:
+                    answers.run_code(cell.source, space, f"<{cell.id}>")
+                    done.add(cell.id)
+            is_code = isinstance(exercises.get(source.id), Implement)
+            if is_code and source.id in written and _passes(source, space, written[source.id]):
+                yours.append(source.id)
+            else:
+                answers.run_code(source.solution, space, f"<{source.cells[0].id}>")
+                reference += [source.id] if is_code else []
+    title = f"Week {lesson.week}, notebook {lesson.number:02d}"
+    return Notebook(title, space, yours, reference)
+
+
 def notebook(week: int, number: int) -> Notebook:
-    """The answers of notebook `number` of a week: yours where they pass, the reference elsewhere."""
-    root = paths.root()
-    found = [path for path in course.lesson_paths(root, week) if path.stem.startswith(f"{number:02d}_")]
+    """`of`, by number: how notebooks of the first release call it."""
+    found = [x for x in here().course.of_week(week) if x.number == number]
     if not found:
         raise KeyError(f"week {week} has no notebook {number:02d}")
-    lesson = course.read_lesson(root, found[0])
-    written = _written(learner_path(root, lesson), lesson)
-    space: dict[str, Any] = {"__name__": "__main__"}
-    yours, reference, done = list[str](), list[str](), set[str]()
-    for source in answers.of_lesson(lesson):
-        for cell in source.before:
-            if cell.role == "setup" and cell.id not in done:
-                answers.run_code(cell.source, space, f"<{cell.id}>")
-                done.add(cell.id)
-        is_code = isinstance(
-            exercises.get(source.id), Implement
-        )  # predictions and measurements build nothing
-        if is_code and source.id in written and _passes(source, space, written[source.id]):
-            yours.append(source.id)
-        else:
-            answers.run_code(source.solution, space, f"<{source.cells[0].id}>")
-            reference += [source.id] if is_code else []
-    return Notebook(f"Week {week}, notebook {number:02d}", space, yours, reference)
+    return of(found[0].name)
 
 
 @dataclass
@@ -86,8 +96,6 @@ class Written:
 
 def _written(path: Path, lesson: Lesson) -> dict[str, Written]:
     """The answers in a learner's file that differ from the stub, by exercise."""
-    if os.environ.get("LABKIT_LANE") in ("build", "solutions"):
-        return {}  # solution notebooks run on the reference, whatever stands in weeks/
     learner = read_learner(path)
     if isinstance(learner, Problem):
         return {}
@@ -107,7 +115,7 @@ def _written(path: Path, lesson: Lesson) -> dict[str, Written]:
     return found
 
 
-def _passes(source: answers.Source, space: dict[str, Any], written: Written) -> bool:
+def _passes(source: Source, space: dict[str, Any], written: Written) -> bool:
     """Whether the learner's cells run and the check passes; names that were there before survive a failure.
 
     What the learner prints is not repeated. A helper cell that fails may still have defined what is needed.

@@ -1,4 +1,4 @@
-"""Where the course lives on disk. Everything else asks here."""
+"""Where the course lives on disk, for whoever was started without being told."""
 
 import os
 from pathlib import Path
@@ -13,16 +13,3 @@ def root() -> Path:
         if (folder / "weeks").is_dir() and (folder / "solutions").is_dir():
             return folder
     return Path(__file__).resolve().parent.parent
-
-
-def weeks() -> Path:
-    return root() / "weeks"
-
-
-def solutions() -> Path:
-    return root() / "solutions"
-
-
-def progress() -> Path:
-    """Where attempts are remembered. Not hidden: JupyterLab does not serve names that start with a dot."""
-    return root() / "progress"

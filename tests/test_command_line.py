@@ -8,6 +8,7 @@ import pytest
 
 from labkit import __main__ as command_line
 from labkit import doctor, lab
+from labkit.book.work import here
 
 
 def test_import_is_cheap():
@@ -97,7 +98,7 @@ def test_a_taken_port_is_refused_with_another_to_try(capsys):
 
 
 def test_the_lab_serves_on_loopback_with_the_panel_and_a_layout_of_its_own():
-    line = lab.command(8899, browser=False)
+    line = lab.command(8899, browser=False, work=here())
     assert "--ip=127.0.0.1" in line and "--no-browser" in line
     assert "--ServerApp.jpserver_extensions=labkit.panel=True" in line
     assert any(word.startswith("--LabApp.workspaces_dir=") and "progress" in word for word in line)
@@ -105,5 +106,5 @@ def test_the_lab_serves_on_loopback_with_the_panel_and_a_layout_of_its_own():
 
 def test_the_token_is_not_where_other_users_see_it():
     """A command line is public on most systems, an environment is not."""
-    assert lab.environment("secret")["JUPYTER_TOKEN"] == "secret"
-    assert not any("token" in word.lower() for word in lab.command(8899, browser=False))
+    assert lab.environment("secret", here())["JUPYTER_TOKEN"] == "secret"
+    assert not any("token" in word.lower() for word in lab.command(8899, browser=False, work=here()))

@@ -3,9 +3,9 @@
 import re
 
 from labkit import exercises, paths
-from labkit.book import answers
 from labkit.book.build import stale
 from labkit.book.course import read_course
+from labkit.book.work import here
 
 
 def test_generated_notebooks_are_what_the_sources_give():
@@ -14,7 +14,7 @@ def test_generated_notebooks_are_what_the_sources_give():
 
 
 def test_every_exercise_stands_in_a_lesson_and_its_needs_come_first():
-    order = list(answers.sources())
+    order = list(here().course.sources)
     assert set(order) == exercises.all_ids()
     for exercise in exercises.all_exercises().values():
         for need in exercise.needs:
@@ -35,7 +35,7 @@ def test_headings_say_what_the_panel_says():
 
 def test_worked_examples_fit_beside_the_panel():
     """In a window of 1280 pixels with the panel open a cell is about 90 characters wide."""
-    for path in sorted(paths.solutions().glob("week*/*.py")):
+    for path in sorted((paths.root() / "solutions").glob("week*/*.py")):
         for block in re.findall(
             r"^# ```.*?^# ```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
         ):
@@ -45,7 +45,7 @@ def test_worked_examples_fit_beside_the_panel():
 
 def test_lessons_keep_the_voice():
     """No exclamation marks in prose, and none of the words that make a reader feel slow."""
-    for path in sorted(paths.solutions().glob("week*/*.py")):
+    for path in sorted((paths.root() / "solutions").glob("week*/*.py")):
         prose = [line[2:] for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("# ")]
         text = re.sub(r"`[^`]*`|\[[^\]]*\]\([^)]*\)", "", "\n".join(prose))
         found = re.findall(r"\b(?:simply|obviously|trivially|of course)\b|\w!(?!=)", text, re.IGNORECASE)

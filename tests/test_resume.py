@@ -9,13 +9,14 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from labkit import datasets
-from labkit.book.answers import answer, sources
+from labkit.book.answers import answer
+from labkit.book.work import here
 
 
 @pytest.fixture(scope="module")
 def checkpoint_class():
     """`Checkpoint` as the solution notebook has it."""
-    found, _ = answer(sources(week=4)["w04.resume"])
+    found, _ = answer(here().course.sources["w04.resume"])
     return found
 
 

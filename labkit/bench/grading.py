@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import http.client
 import json
 import os
@@ -17,12 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from labkit import __version__, lab, paths
+from labkit import lab, paths
 from labkit.bench.sections import Options
 from labkit.book import course
-from labkit.book.build import learner_path
-from labkit.book.notebook import Notebook, learner_notebook, write
+from labkit.book.notebook import solved, write
 from labkit.book.percent import Lesson
+from labkit.book.work import here
 from labkit.text import ruled
 
 EXERCISES = 3
@@ -53,8 +52,8 @@ def _import_row() -> list[str]:
 
 def _watch_row(root: Path, lesson: Lesson) -> list[str]:
     """From the save of a file to the last line of its verdicts."""
-    path = learner_path(root, lesson)
-    write(path, _solved(lesson))
+    path = root / lesson.notebook
+    write(path, solved(lesson))
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "labkit", "watch", "--root", str(root)]
     times = []
@@ -62,7 +61,7 @@ def _watch_row(root: Path, lesson: Lesson) -> list[str]:
         assert process.stdout is not None
         next(line for line in process.stdout if "Ctrl-C" in line)
         for number in range(ROUNDS):
-            nb = _solved(lesson)
+            nb = solved(lesson)
             nb["cells"][0]["source"] += f"\n\nSave {number}."
             start = time.perf_counter()
             write(path, nb)
@@ -80,11 +79,9 @@ def _panel_row(root: Path, lesson: Lesson) -> list[str]:
         port = probe.getsockname()[1]
     token = secrets.token_hex(8)
     private = {f"JUPYTER_{name}_DIR": str(root / "jupyter" / name) for name in ("CONFIG", "DATA", "RUNTIME")}
-    environment = {**lab.environment(token, root), **private}
-    line = lab.command(port, browser=False, root=root)
-    body = json.dumps(
-        {"path": learner_path(root, lesson).relative_to(root).as_posix(), "notebook": _solved(lesson)}
-    )
+    environment = {**lab.environment(token, here(root)), **private}
+    line = lab.command(port, browser=False, work=here(root))
+    body = json.dumps({"path": lesson.notebook.as_posix(), "notebook": solved(lesson)})
     headers = {"Authorization": f"token {token}"}
     times = []
     with subprocess.Popen(
@@ -120,7 +117,7 @@ def _wait_for(port: int, seconds: float = 60) -> None:
 
 def _check_rows(root: Path, lesson: Lesson) -> list[list[str]]:
     """All of `make check`, beside a kernel that starts and runs the same cells; wall and processor time."""
-    write(learner_path(root, lesson), _solved(lesson))
+    write(root / lesson.notebook, solved(lesson))
     command = [sys.executable, "-m", "labkit", "check", "--root", str(root)]
     bare, checks = [], []
     for _ in range(ROUNDS):
@@ -138,7 +135,7 @@ def _check_rows(root: Path, lesson: Lesson) -> list[list[str]]:
 def _bare_kernel(root: Path, lesson: Lesson) -> None:
     from labkit.grade.lanes.kernel import KernelSession
 
-    session = KernelSession(str(learner_path(root, lesson).parent))
+    session = KernelSession(str((root / lesson.notebook).parent))
     for cell in lesson.cells:
         if cell.kind == "code" and cell.role != "instructor":
             session.run(cell.source, 120)
@@ -156,15 +153,6 @@ def _short_lesson(source_root: Path, root: Path) -> Lesson:
     target.write_text("\n".join(lines) + "\n", encoding="utf-8")
     shutil.copytree(source_root / "datasets", root / "datasets", ignore=shutil.ignore_patterns("downloads"))
     return course.read_lesson(root, target)
-
-
-def _solved(lesson: Lesson) -> Notebook:
-    """The learner's notebook with every solution written in."""
-    sources = {cell.id: cell.source for cell in lesson.cells}
-    nb = copy.deepcopy(learner_notebook(lesson, __version__))
-    for cell in nb["cells"]:
-        cell["source"] = sources[cell["id"]]
-    return nb
 
 
 def _output(command: list[str]) -> str:

@@ -1,72 +1,21 @@
-"""The answers that the lesson sources hold: each exercise's solution and stub, ready to be judged.
+"""Make answers as a notebook makes them, from the cells of a lesson.
 
-An answer is made as the notebook makes it: setup cells, the solutions of the exercises above it, its own
-cell, then the arguments of its check cell. Demo cells are left out.
+Setup cells first, then the solutions of the exercises above, the answer's own cell, and the arguments of its
+check cell. Demo cells are left out. Names live in a real module, one per notebook, because pickle and torch's
+compiler look a function's module up. Call it in the notebook's folder: data files are named from there.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import linecache
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+import sys
+import types
+from collections.abc import Mapping
 from typing import Any
 
-from labkit import paths
-from labkit.book import course
-from labkit.book.percent import MARKER, Cell, Lesson
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where an exercise stands in its lesson. `before` is what its notebook has run when it gets there."""
-
-    id: str
-    lesson: Path
-    before: tuple[Cell, ...]
-    cells: tuple[Cell, ...]
-    check: Cell
-    text: tuple[str, ...]  # the prose above it, since the exercise before
-
-    @property
-    def solution(self) -> str:
-        return "\n\n\n".join(cell.source for cell in self.cells)
-
-    @property
-    def stub(self) -> str:
-        return "\n\n\n".join(cell.learner_source for cell in self.cells)
-
-    @property
-    def notebook(self) -> Path:
-        """The learner's notebook, below the course folder."""
-        return Path("weeks") / self.lesson.parent.name / f"{self.lesson.stem}.ipynb"
-
-
-def sources(root: Path | None = None, week: int | None = None) -> dict[str, Source]:
-    """Every exercise that stands in a lesson, by id, in course order."""
-    root = root or paths.root()
-    lessons = (course.read_lesson(root, path) for path in course.lesson_paths(root, week))
-    return {source.id: source for lesson in lessons for source in of_lesson(lesson)}
-
-
-def of_lesson(lesson: Lesson) -> Iterator[Source]:
-    before: list[Cell] = []
-    open_cells: dict[str, list[Cell]] = {}
-    text: list[str] = []
-    for cell in lesson.cells:
-        if cell.role == "text":
-            text.append(cell.source)
-        elif cell.role == "setup":
-            before.append(cell)
-        elif cell.role == "exercise" and cell.ex:
-            open_cells.setdefault(cell.ex, []).append(cell)
-        elif cell.role == "check" and cell.ex in open_cells:
-            cells = tuple(open_cells.pop(cell.ex))
-            yield Source(cell.ex, lesson.path, tuple(before), cells, cell, tuple(text))
-            before += cells
-            text = []
+from labkit.book.percent import MARKER, Lesson
+from labkit.book.source import Source
 
 
 def answer(source: Source, code: str | None = None) -> tuple[Any, dict[str, Any]]:
@@ -79,24 +28,25 @@ def answer(source: Source, code: str | None = None) -> tuple[Any, dict[str, Any]
 
 def prepare(source: Source) -> dict[str, Any]:
     """The names that a notebook has when it reaches the exercise."""
-    space: dict[str, Any] = {"__name__": "__main__"}
-    with contextlib.chdir(_folder(source)):
-        for cell in source.before:
-            run_code(cell.source, space, f"<{cell.id}>")
-            space["check"] = _no_check
+    space = new_space(source.lesson)
+    for cell in source.before:
+        run_code(cell.source, space, f"<{cell.id}>")
+        space["check"] = _no_check
     return space
 
 
-def _folder(source: Source) -> Path:
-    """Where its notebook runs: data files are named from there."""
-    folder = paths.root() / source.lesson.parent
-    return folder if folder.is_dir() else Path.cwd()
+def new_space(lesson: Lesson, names: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The names of a new module that stands for a lesson's notebook, with `names` in it to begin with."""
+    module = types.ModuleType(f"notebook_{lesson.folder}_{lesson.path.stem}")
+    space = vars(module)
+    space.update(names or {})
+    sys.modules[module.__name__] = module
+    return space
 
 
 def finish(source: Source, space: dict[str, Any], code: str) -> tuple[Any, dict[str, Any]]:
     """Run the exercise's cell, then read the arguments of its check."""
-    with contextlib.chdir(_folder(source)):
-        run_code(code, space, f"<{source.cells[0].id}>")
+    run_code(code, space, f"<{source.cells[0].id}>")
     tree = ast.parse(source.check.source)
     call = tree.body.pop()
     assert isinstance(call, ast.Expr) and isinstance(call.value, ast.Call)  # the lesson parser saw to it

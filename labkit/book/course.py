@@ -1,10 +1,22 @@
-"""The lessons of the course, read together and checked together: ids, exercises, links."""
+"""The course: a folder of lessons, read together and checked together (ids, exercises, links).
+
+`Course` is what commands hand on: lessons, exercises in order, which lesson a notebook is a copy of.
+"""
+
+from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
+from labkit import exercises
+from labkit.book.notebook import Notebook, labkit_of
 from labkit.book.percent import Cell, Lesson, LessonError, parse
+from labkit.book.source import Source, sources_of
+from labkit.exercises.declare import Exercise
 
 LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?[^)]*\)|<(?:img|a)\b[^>]*?\b(?:src|href)=[\"']([^\"']+)")
 
@@ -13,6 +25,74 @@ PROMISE = re.compile(
     r"\bIn about (?:(?P<minutes>\d+) minutes"
     rf"|(?P<hours>{'|'.join(HOURS[1:])})(?P<half> and a half)? hours?)\b"
 )
+
+
+@dataclass(frozen=True)
+class Course:
+    """One course folder. Lessons are read when they are asked for, and again only when one changed."""
+
+    root: Path
+
+    @property
+    def lessons(self) -> tuple[Lesson, ...]:
+        """All lessons in order. Raises `LessonError` if one cannot be read."""
+        return self._read().lessons
+
+    @property
+    def sources(self) -> dict[str, Source]:
+        """Every exercise that stands in a lesson, by id, in course order."""
+        return self._read().sources
+
+    @property
+    def exercises(self) -> dict[str, Exercise]:
+        """Every declared exercise by id: in course order, then those that stand in no lesson."""
+        declared = exercises.all_exercises()
+        try:
+            order = [ex for ex in self.sources if ex in declared]
+        except LessonError:  # an author's half-written lesson
+            order = []
+        return {ex: declared[ex] for ex in dict.fromkeys([*order, *declared])}
+
+    def of_week(self, week: int | None = None) -> list[Lesson]:
+        """The lessons of one week, or all."""
+        return [lesson for lesson in self.lessons if week in (None, lesson.week)]
+
+    def lesson(self, name: str) -> Lesson:
+        """By topic, `tensor_autograd`; where weeks share one, by name: `week02_autograd/03_in_pytorch`."""
+        found = [lesson for lesson in self.lessons if name in (lesson.topic, lesson.name)]
+        if len(found) == 1:
+            return found[0]
+        names = ", ".join(lesson.name for lesson in found or self.lessons)
+        if found:
+            raise KeyError(f"{len(found)} lessons are called {name!r}: say which of {names}.")
+        raise KeyError(f"There is no lesson {name!r}. There are: {names}.")
+
+    def lesson_of(self, nb: Notebook) -> Lesson | None:
+        """The lesson that most cells of a notebook come from, whatever the file is called now."""
+        ids = [labkit_of(cell).get("id", cell.get("id")) for cell in nb["cells"]]
+        owner = self._read().owner
+        found = Counter(owner[id].path for id in ids if id in owner)
+        best = found.most_common(1)[0][0] if found else None
+        return next((lesson for lesson in self.lessons if lesson.path == best), None)
+
+    def _read(self) -> _Read:
+        return _read(self.root, tuple((path, path.stat().st_mtime_ns) for path in lesson_paths(self.root)))
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What the lessons say. `owner` has the lesson of every cell id."""
+
+    lessons: tuple[Lesson, ...]
+    sources: dict[str, Source]
+    owner: dict[str, Lesson]
+
+
+@lru_cache(maxsize=4)
+def _read(root: Path, stamps: tuple[tuple[Path, int], ...]) -> _Read:
+    lessons = tuple(read_lesson(root, path) for path, _ in stamps)
+    sources = {source.id: source for lesson in lessons for source in sources_of(lesson)}
+    return _Read(lessons, sources, {cell.id: lesson for lesson in lessons for cell in lesson.cells})
 
 
 def lesson_paths(root: Path, week: int | None = None) -> list[Path]:
@@ -63,9 +143,7 @@ def read_course(root: Path, week: int | None = None, known: Collection[str] | No
     across the whole course even when one week is asked for.
     """
     if known is None:
-        from labkit.exercises import all_ids
-
-        known = all_ids()
+        known = exercises.all_ids()
     wanted = set(lesson_paths(root, week))
     lessons, problems, seen = [], [], dict[str, str]()
     for path in lesson_paths(root):

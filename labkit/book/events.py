@@ -12,19 +12,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from labkit import paths
 
-
-def file() -> Path:
-    return paths.progress() / "events.jsonl"
-
-
-def append(kind: str, **content: Any) -> None:
+def append(file: Path, kind: str, **content: Any) -> None:
     """Add one event. What cannot be written costs the memory of it, never the lesson."""
     try:
         line = json.dumps({"kind": kind, "at": round(time.time(), 1), **content}, default=repr, skipkeys=True)
-        file().parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(file(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             os.write(descriptor, f"\n{line}\n".encode())
         finally:
@@ -33,10 +27,10 @@ def append(kind: str, **content: Any) -> None:
         return
 
 
-def read() -> list[dict[str, Any]]:
+def read(file: Path) -> list[dict[str, Any]]:
     """All events in order; lines that are not whole are skipped."""
     try:
-        text = file().read_text(encoding="utf-8", errors="replace")
+        text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
     events = []

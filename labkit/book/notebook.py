@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from labkit import __version__
 from labkit.book.percent import Cell as LessonCell
 from labkit.book.percent import Lesson
 
@@ -93,6 +94,15 @@ def _nbgrader(cell: LessonCell) -> dict[str, Any]:
         "solution": cell.role == "exercise",
         "task": False,
     }
+
+
+def solved(lesson: Lesson, release: str = __version__) -> Notebook:
+    """The learner's notebook with every solution written in."""
+    sources = {cell.id: cell.source for cell in lesson.cells}
+    nb = learner_notebook(lesson, release)
+    for cell in nb["cells"]:
+        cell["source"] = sources[cell["id"]]
+    return nb
 
 
 def dumps(nb: Notebook) -> str:

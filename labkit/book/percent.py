@@ -66,8 +66,54 @@ class Cell:
 
 @dataclass(frozen=True)
 class Lesson:
-    path: Path  # solutions/week01_topic/01_name.py, below the course folder
+    """One source file. Its paths are below the course folder, or below that of a learner's work."""
+
+    path: Path  # solutions/week01_topic/01_name.py
     cells: tuple[Cell, ...]
+
+    @property
+    def folder(self) -> str:
+        """`week01_topic`, in `solutions/` as in `weeks/`."""
+        return self.path.parent.name
+
+    @property
+    def week(self) -> int:
+        return week_of_folder(self.folder)
+
+    @property
+    def name(self) -> str:
+        """`week01_topic/01_name`: what a notebook's metadata calls its lesson."""
+        return f"{self.folder}/{self.path.stem}"
+
+    @property
+    def number(self) -> int:
+        """1 of 01_name."""
+        return int(self.path.stem[:2])
+
+    @property
+    def topic(self) -> str:
+        """`name` of 01_name."""
+        return self.path.stem.partition("_")[2]
+
+    @property
+    def notebook(self) -> Path:
+        """The learner's: weeks/week01_topic/01_name.ipynb."""
+        return Path("weeks") / self.folder / f"{self.path.stem}.ipynb"
+
+    @property
+    def solution(self) -> Path:
+        """The executed one: solutions/week01_topic/01_name.ipynb."""
+        return self.path.with_suffix(".ipynb")
+
+    @property
+    def exercises(self) -> tuple[str, ...]:
+        """The ids of its exercises, in the order of the page."""
+        return tuple(cell.ex for cell in self.cells if cell.role == "check" and cell.ex)
+
+
+def week_of_folder(folder: str) -> int:
+    """5 for week05_cnn."""
+    return int(folder.removeprefix("week")[:2])
 
 
 def parse(text: str, name: str = "lesson.py") -> tuple[list[Cell], list[str]]:

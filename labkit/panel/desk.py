@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from labkit import __version__, exercises
-from labkit.book import events
-from labkit.book.build import learner_path
-from labkit.book.course import lesson_title
+from labkit.book.course import Course, lesson_title
 from labkit.book.learner import Problem, read_learner, sound_notebook
 from labkit.book.notebook import Notebook, labkit_of, learner_notebook, write_text
 from labkit.book.percent import Lesson, LessonError
 from labkit.book.update import backup_folder
+from labkit.book.work import Work
 from labkit.grade.lanes import fork, papers, report
 from labkit.grade.progress import hint
-from labkit.grade.progress.history import History, Work
+from labkit.grade.progress.history import History, Standing, load
 from labkit.panel import course
 from labkit.verdict import HINT, Verdict
 
@@ -60,20 +59,20 @@ class Check:
     def __init__(self, desk: Desk, opened: Opened) -> None:
         self.desk, self.opened = desk, opened
         lesson, path = opened.lesson, opened.path
-        self.work = papers.paper(lesson, path, learner=opened.content)
-        self.grading = fork.ForkGrading(self.work)
+        self.paper = papers.paper(desk.work, lesson, learner=opened.content, path=path)
+        self.grading = fork.ForkGrading(self.paper)
 
     def run(self, say: Say) -> None:
         """Grade, and say `start`, `step` and `verdict` as they come, then `end`, `stopped` or `error`."""
         began = time.perf_counter()
-        state = self.desk.course().history()
-        names, note = list(self.work.exercises), self.work.note or self.opened.note
+        state = self.desk.history()
+        names, note = list(self.paper.exercises), self.paper.note or self.opened.note
         say({"kind": "start", "exercises": names, "note": note, "lesson": lesson_title(self.opened.lesson)})
 
         def tell(done: int, of: int, verdict: Verdict | None) -> None:
             say({"kind": "step", "done": done, "of": of})
             if verdict is not None:
-                say(shown(verdict, state.work.get(verdict.exercise)))
+                say(shown(verdict, state.standing.get(verdict.exercise)))
 
         try:
             verdicts = self.grading.run(tell)
@@ -83,9 +82,9 @@ class Check:
         except (OSError, RuntimeError) as error:
             say({"kind": "error", "message": f"The check could not run: {error}"})
             return
-        for verdict in self.work.settled.values():  # those for which nothing had to run
-            say(shown(verdict, state.work.get(verdict.exercise)))
-        self.desk.remember(self.work, verdicts, state)
+        for verdict in self.paper.settled.values():  # those for which nothing had to run
+            say(shown(verdict, state.standing.get(verdict.exercise)))
+        self.desk.remember(self.paper, verdicts, state)
         words = report.summary([report.Result(self.opened.path, verdicts)])
         passed = sum(verdict.passed for verdict in verdicts.values())
         seconds = round(time.perf_counter() - began, 2)
@@ -95,27 +94,27 @@ class Check:
         self.grading.stop()
 
 
-def shown(verdict: Verdict, work: Work | None) -> dict[str, Any]:
+def shown(verdict: Verdict, before: Standing | None) -> dict[str, Any]:
     """A verdict as a line to the front end; `state` is the word that rows are drawn by."""
     if verdict.passed:
         state = "passed"
     elif verdict.status == "not started":
         state = "open"
     else:
-        state = "failing" if work is not None and work.passed else "tried"
+        state = "failing" if before is not None and before.passed else "tried"
     record = verdict.record()
     lines = [line for line in record["lines"] if not line.startswith(ELSEWHERE)]
     return {"kind": "verdict", "state": state, "short": report.one_line(verdict), **record, "lines": lines}
 
 
 class Desk:
-    """The course on this machine, and the one check that may run at a time.
+    """A learner's work on this machine, and the one check that may run at a time.
 
-    `root` is the course, `top` the folder that JupyterLab serves; paths from the browser start at `top`.
+    `top` is the folder that JupyterLab serves; paths from the browser start there.
     """
 
-    def __init__(self, root: Path, top: Path) -> None:
-        self.root, self.top = root, top
+    def __init__(self, work: Work, top: Path) -> None:
+        self.work, self.top = work, top
         self.running: Check | None = None
         self.lock = threading.Lock()
         self.seen: dict[Path, dict[str, str]] = {}  # the answers at the last check, by notebook
@@ -124,21 +123,27 @@ class Desk:
 
     # what there is
 
-    def course(self) -> course.Course:
+    def course(self) -> Course:
+        """The course, if its lessons can be read."""
         try:
-            return course.read(self.root)
+            self.work.course.lessons  # noqa: B018  # raises here what would be raised later
         except LessonError as error:
             raise Refused(500, f"A lesson cannot be read. {error}") from None
+        return self.work.course
+
+    def history(self) -> History:
+        self.course()
+        return load(self.work)
 
     def state(self) -> dict[str, Any]:
         """Weeks, exercises and progress, and what the learner should know first."""
-        found = self.course()
-        if not found.lessons:
-            raise Refused(404, f"There are no lessons in {self.root}. Start `make lab` in the course folder.")
+        root = self.work.course.root
+        if not self.course().lessons:
+            raise Refused(404, f"There are no lessons in {root}. Start `make lab` in the course folder.")
         prefix = ""
-        if self.root.is_relative_to(self.top) and self.root != self.top:
-            prefix = f"{self.root.relative_to(self.top).as_posix()}/"
-        return {**course.summary(found, found.history(), prefix), "note": self._stale()}
+        if self.work.folder.is_relative_to(self.top) and self.work.folder != self.top:
+            prefix = f"{self.work.folder.relative_to(self.top).as_posix()}/"
+        return {**course.summary(self.work, self.history(), prefix), "note": self._stale()}
 
     def open(self, path: Any, content: Any, modified: Any = None) -> Opened:
         """The notebook that the browser names and sends, or a refusal; `modified`: when it read the file."""
@@ -151,11 +156,12 @@ class Desk:
             raise Refused(
                 400, f"{place.name} has no cells of the course in it, so there is nothing to check."
             )
-        home = learner_path(self.root, lesson)
+        home = self.work.notebook(lesson)
         notes = []
         if place != home.resolve():
-            name = home.relative_to(self.root).as_posix()
-            notes.append(f"This is a copy of {name}. `make check` grades the one with that name.")
+            notes.append(
+                f"This is a copy of {lesson.notebook.as_posix()}. `make check` grades the one with that name."
+            )
         if _changed_since(place, modified):
             notes.append("The file changed on disk meanwhile: File > Reload Notebook from Disk shows it.")
         notes += [_is_text(ex) for ex in _answers_in_text(nb)]
@@ -171,9 +177,10 @@ class Desk:
         if not isinstance(found, Problem) or found.kind in OPENED_ALL_THE_SAME:
             return {"problem": None}
         words = [f"{place.name} cannot be opened.", found.why]
-        lessons = {learner_path(self.root, lesson).resolve(): lesson for lesson in self.course().lessons}
-        if place in lessons:
-            ex = next(cell.ex for cell in lessons[place].cells if cell.ex)
+        self.course()
+        lesson = self.work.lesson_at(place)
+        if lesson is not None:
+            ex = lesson.exercises[0]
             afresh = f"start the lesson afresh with `make reset EX={ex}` in a terminal"
             words.append(f"Restore it from backups/ or git, or {afresh}.")
             if found.kind != "missing":
@@ -212,20 +219,21 @@ class Desk:
             if self.running is check:
                 self.running = None
 
-    def remember(self, work: papers.Paper, verdicts: dict[str, Verdict], state: History) -> None:
+    def remember(self, paper: papers.Paper, verdicts: dict[str, Verdict], state: History) -> None:
         """An attempt for each answer that changed since the last check of this notebook, or has no record."""
-        before, now = self.seen.get(work.path, {}), work.answers
-        self.seen[work.path] = now
+        before, now = self.seen.get(paper.path, {}), paper.answers
+        self.seen[paper.path] = now
         for ex, verdict in verdicts.items():
-            recorded = ex in state.work and state.work[ex].attempts  # `progress/` may have been deleted
+            recorded = (
+                ex in state.standing and state.standing[ex].attempts
+            )  # `progress/` may have been deleted
             if verdict.status != "not started" and not (recorded and now.get(ex) == before.get(ex)):
-                events.append("attempt", lane="panel", **verdict.record())
+                self.work.remember("attempt", lane="panel", **verdict.record())
 
     def hint(self, ex: Any) -> dict[str, Any]:
         """One more hint of an exercise: all that were given by now, and how many are left."""
         exercise = self._exercise(ex)
-        state = self.course().history()
-        given = min(hint.take(state, exercise) + 1, len(exercise.hints))
+        given = min(hint.take(self.work, self.history(), exercise) + 1, len(exercise.hints))
         left = len(exercise.hints) - given
         said = None if left else f"The solution: `make solution EX={exercise.id} INSIST=1` in a terminal."
         return {"ex": exercise.id, "hints": list(exercise.hints[:given]), "left": left, "more": said}
@@ -241,14 +249,14 @@ class Desk:
         cells = [cell for cell in of_ex if labkit_of(cell)["role"] == "exercise"]
         if not cells:
             raise Refused(400, f"{exercise.id} is not an exercise of this notebook.")
-        folder = backup_folder(self.root)
+        folder = backup_folder(self.work.folder)
         text = json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
         try:
-            write_text(folder / opened.path.relative_to(self.root), text)
+            write_text(folder / opened.path.relative_to(self.work.folder.resolve()), text)
         except OSError as error:
             why = f"No backup could be written ({error.strerror}), so nothing was reset."
             raise Refused(500, f"{why} Is {folder.parent} writable?") from None
-        return {"ex": exercise.id, "backup": folder.relative_to(self.root).as_posix(), "cells": cells}
+        return {"ex": exercise.id, "backup": folder.relative_to(self.work.folder).as_posix(), "cells": cells}
 
     # what it does not
 
@@ -258,7 +266,7 @@ class Desk:
             place = (self.top / path).resolve()
         except (TypeError, ValueError, OSError):
             raise Refused(400, "That is not the name of a notebook.") from None
-        weeks = (self.root / "weeks").resolve()
+        weeks = self.work.weeks.resolve()
         if not place.is_relative_to(weeks) or place.suffix != ".ipynb" or not place.parent.is_dir():
             raise Refused(
                 403, "Only notebooks in weeks/ are checked. Move it there, or open the lesson itself."

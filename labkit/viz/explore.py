@@ -9,12 +9,12 @@ the place of the controls may be empty there, or hold some that move nothing. Wh
 labkit.css hides it.
 """
 
-import os
 from collections.abc import Callable
 from html import escape
 from threading import RLock
 from typing import Any
 
+from labkit import lane
 from labkit.viz.figure import Figure
 from labkit.viz.shapes import broadcast
 from labkit.viz.storage import outside, row_major, strides, view_of
@@ -95,7 +95,7 @@ class Explorer:
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
-        if not os.environ.get("LABKIT_LANE"):
+        if not lane.current().still:
             display(self.controls._repr_mimebundle_() | {"text/plain": PLACE}, raw=True)
         self._handle = display(self._picture(), raw=True, display_id=True)
 

@@ -18,6 +18,7 @@ import pytest
 from labkit import __version__, lab
 from labkit.book import course, notebook
 from labkit.book.notebook import Notebook
+from labkit.book.work import here
 
 REPOSITORY = Path(__file__).parents[2]
 LESSONS = ("week00_start/01_start", "week01_tensors/01_storage_and_strides")
@@ -88,7 +89,10 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
             patch.setenv(f"JUPYTER_{name}_DIR", str(runtime / name.lower()))
         patch.setenv("LABKIT_TIMEOUT", "20")
         patch.delenv("LABKIT_LANE", raising=False)
-        line, environment = lab.command(port, browser=False), lab.environment(TOKEN)
+        line, environment = (
+            lab.command(port, browser=False, work=here(root)),
+            lab.environment(TOKEN, here(root)),
+        )
     log = runtime / "log"
     with log.open("wb") as out:
         process = subprocess.Popen(line, cwd=root, env=environment, stdout=out, stderr=out)

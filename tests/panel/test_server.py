@@ -13,6 +13,7 @@ import pytest
 from labkit import __version__, lab
 from labkit.book.notebook import labkit_of, read
 from labkit.book.update import UpdateError, refuse_if_open
+from labkit.book.work import here
 from labkit.panel import LABEXTENSIONS
 
 from .conftest import START, TOKEN, Live, put, without_write_permission
@@ -374,7 +375,7 @@ def test_a_server_from_before_an_update_says_so(tmp_path, monkeypatch):
     from labkit.panel.desk import Desk
 
     monkeypatch.setattr(Desk, "_stamps", lambda self: [("week00.py", 1)])
-    desk = Desk(tmp_path, tmp_path)
+    desk = Desk(here(tmp_path), tmp_path)
     assert desk._stale() is None
     monkeypatch.setattr(Desk, "_stamps", lambda self: [("week00.py", 2)])
     assert "start it again" in (desk._stale() or "")

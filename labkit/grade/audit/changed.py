@@ -7,12 +7,12 @@ import subprocess
 from pathlib import Path
 
 from labkit.book import percent
-from labkit.book.answers import Source, of_lesson
+from labkit.book.source import Source, sources_of
 
 
 def changed_since(base: str, sources: dict[str, Source], root: Path) -> set[str]:
     """Ids of the exercises whose source or declaration is not what it was at `base`."""
-    lessons = {source.lesson for source in sources.values()}
+    lessons = {source.lesson.path for source in sources.values()}
     old = {item.id: item for path in lessons for item in _lesson_at(base, path, root)}
     changed = {key for key, source in sources.items() if key not in old or _text(source) != _text(old[key])}
     for week in {key[1:3] for key in sources}:
@@ -34,7 +34,7 @@ def _lesson_at(base: str, path: Path, root: Path) -> list[Source]:
     if text is None:
         return []
     cells, problems = percent.parse(text)
-    return [] if problems else list(of_lesson(percent.Lesson(path, tuple(cells))))
+    return [] if problems else list(sources_of(percent.Lesson(path, tuple(cells))))
 
 
 def _show(base: str, path: Path, root: Path) -> str | None:

@@ -15,8 +15,10 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from labkit import exercises, paths
-from labkit.book.answers import Source, sources
+from labkit import exercises
+from labkit.book.course import Course
+from labkit.book.source import Source
+from labkit.book.work import here
 from labkit.exercises.declare import Exercise
 from labkit.grade import processes
 from labkit.grade.audit.changed import changed_since
@@ -28,8 +30,7 @@ SLOW_CHECK, SECONDS_PER_EXERCISE = 2.0, 900
 
 def main(argv: Sequence[str]) -> int:
     options = _parser().parse_args(argv)
-    root = paths.root()
-    tasks, strays = plan(root, options)
+    tasks, strays = plan(here().course, options)
     start = time.perf_counter()
     reports = audit(tasks, bar=sys.stderr.isatty())
     problems = strays + [f"{report.id}: {words}" for report in reports for words in report.problems]
@@ -51,9 +52,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def plan(root: Path, options: argparse.Namespace) -> tuple[list[Task], list[str]]:
+def plan(course: Course, options: argparse.Namespace) -> tuple[list[Task], list[str]]:
     """The exercises to prove, with how many mutants of each; and what is wrong with the list itself."""
-    known, places = exercises.all_exercises(), sources(root)
+    known, places = course.exercises, course.sources
     if options.ex:
         exercises.get(options.ex)  # its KeyError suggests the nearest
     chosen = {
@@ -62,15 +63,25 @@ def plan(root: Path, options: argparse.Namespace) -> tuple[list[Task], list[str]
         if options.ex in (None, key) and options.week in (None, exercise.week)
     }
     strays = [
-        f"{key}: stands in {place.lesson}, but is not declared"
+        f"{key}: stands in {place.lesson.path}, but is not declared"
         for key, place in places.items()
         if key not in known
     ]
     strays += [
         f"{EQUIVALENT.name}: unknown exercise {key}" for key in equivalent_mutants() if key not in known
     ]
-    samples = _samples(chosen, places, root, options)
-    tasks = [Task(item, places.get(key), samples.get(key, 0), options.seed) for key, item in chosen.items()]
+    samples = _samples(chosen, places, course.root, options)
+    tasks = [
+        Task(
+            item,
+            place,
+            samples.get(key, 0),
+            options.seed,
+            folder=course.root / place.lesson.path.parent if place else None,
+        )
+        for key, item in chosen.items()
+        for place in [places.get(key)]
+    ]
     return tasks, strays
 
 

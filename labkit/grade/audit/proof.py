@@ -6,6 +6,7 @@ version is refused, and no mutant of the solution passes unless it is listed as 
 
 from __future__ import annotations
 
+import os
 import time
 import tomllib
 import types
@@ -16,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from labkit import exercises
-from labkit.book.answers import Source, finish, prepare
+from labkit.book.answers import finish, new_space, prepare
+from labkit.book.source import Source
 from labkit.exercises.declare import Exercise, Fix, Implement, Mistake, Predict, WriteTest
 from labkit.grade import processes
 from labkit.grade.audit.lint import lint
@@ -59,6 +61,7 @@ class Task:
     sample: int | None = None
     seed: int = 0
     equivalent: Path = EQUIVALENT
+    folder: Path | None = None  # where its notebook runs
 
 
 def prove(task: Task) -> Report:
@@ -71,6 +74,8 @@ def prove(task: Task) -> Report:
         report.problems.append("stands in no lesson, so its solution cannot be tried")
         return report
     processes.one_thread()
+    if task.folder is not None:
+        os.chdir(task.folder)
     space = prepare(source)
     _warm(exercise)
     # In a fork, so that mutants start from a process in which no answer has run.
@@ -97,7 +102,7 @@ def _lost(report: Report, lost: processes.Lost) -> Report:
 
 def _prove_declared(report: Report, exercise: Exercise, source: Source, space: dict[str, Any]) -> Report:
     report.problems += [*_stub_problems(exercise, source, space)]
-    given, extra = finish(source, dict(space), source.solution)
+    given, extra = finish(source, new_space(source.lesson, space), source.solution)
     start = time.perf_counter()
     verdict = judge(exercise, given, **extra)
     report.seconds = time.perf_counter() - start
@@ -128,7 +133,7 @@ def _said(verdict: Verdict) -> str:
 
 def _stub_problems(exercise: Exercise, source: Source, space: dict[str, Any]) -> Iterator[str]:
     try:
-        given, extra = finish(source, dict(space), source.stub)
+        given, extra = finish(source, new_space(source.lesson, space), source.stub)
     except Exception as error:
         yield f"the stub's cell raises {type(error).__name__}; give it a `### STUB` that runs"
         return

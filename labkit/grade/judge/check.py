@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import builtins
-import os
 import sys
 import traceback as _traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from labkit import exercises
-from labkit.book import events
+from labkit import exercises, lane
+from labkit.book.work import here
 from labkit.exercises.declare import Exercise, Implement, Predict
 from labkit.grade.judge import judge, ladder
 from labkit.grade.judge.kinds import wrong_items
@@ -39,7 +38,7 @@ class CheckFailed(AssertionError):
 def check(exercise_id: str, answer: Any, **extra: Any) -> None:
     """Judge an answer, show the verdict, remember the attempt; raise CheckFailed unless it passes."""
     exercise = exercises.get(exercise_id)
-    remembered = "LABKIT_LANE" not in os.environ  # graders write their own record of the attempt
+    remembered = lane.current().remembers  # graders write their own record of the attempt
     try:
         with _nobody_at_the_keyboard():
             verdict = judge(exercise, answer, **extra)
@@ -48,7 +47,7 @@ def check(exercise_id: str, answer: Any, **extra: Any) -> None:
     if remembered and isinstance(exercise, Predict) and verdict.status in ("pass", "values"):
         _remember_prediction(exercise, answer, extra.get("sure"))
     if remembered:
-        events.append("attempt", lane="notebook", **verdict.record())
+        here().remember("attempt", lane="notebook", **verdict.record())
     for listener in listeners:
         listener(verdict)
     show(verdict)
@@ -104,10 +103,11 @@ def show(verdict: Verdict) -> None:
 
 def _remember_prediction(exercise: Predict, answer: dict[str, Any], sure: Any) -> None:
     """Store the first complete prediction before its result is shown."""
-    known = any(e["kind"] == "prediction" and e.get("ex") == exercise.id for e in events.read())
+    work = here()
+    known = any(e["kind"] == "prediction" and e.get("ex") == exercise.id for e in work.events())
     if not known:
         right = len(answer) - len(wrong_items(exercise, answer))
-        events.append("prediction", ex=exercise.id, right=right, of=len(answer), sure=sure, answer=answer)
+        work.remember("prediction", ex=exercise.id, right=right, of=len(answer), sure=sure, answer=answer)
 
 
 def case(exercise_id: str, name: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from labkit.book import course
+from labkit.book.work import here
 from labkit.grade.lanes.papers import Paper, paper, steps
 from labkit.grade.lanes.steps import Grading, Ran
 from labkit.verdict import Verdict
@@ -37,9 +37,11 @@ def _context() -> Any:
 class ForkSession:
     """A forked process that runs cells; `warm.serve` is its side of the pipe."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, environment: dict[str, str] | None = None) -> None:
         self.pipe, theirs = _context().Pipe()
-        self.process = _context().Process(target=_serve, args=(theirs, folder, dict(os.environ)))
+        self.process = _context().Process(
+            target=_serve, args=(theirs, folder, {**os.environ, **(environment or {})})
+        )
         self.process.start()
         theirs.close()
         if self._answer(START_SECONDS).ended:
@@ -85,16 +87,17 @@ class Stopped(Exception):
 class ForkGrading:
     """One notebook being graded. `stop` may be called from another thread while `run` runs."""
 
-    def __init__(self, work: Paper) -> None:
-        self.work = work
-        self.grading = Grading(lambda: ForkSession(str(work.path.parent.resolve())))
+    def __init__(self, paper: Paper) -> None:
+        self.paper = paper
+        folder, environment = str(paper.path.parent.resolve()), paper.work.environment()
+        self.grading = Grading(lambda: ForkSession(folder, environment))
         self.stopped = False
 
     def run(self, tell: Tell | None = None) -> dict[str, Verdict]:
         """The verdicts by exercise. `tell(done, of, verdict)` hears of each cell, and of each verdict."""
-        if self.work.copy is None:
-            return self.work.settled
-        todo = steps(self.work.copy)
+        if self.paper.copy is None:
+            return self.paper.settled
+        todo = steps(self.paper.copy)
         try:
             for number, step in enumerate(todo, 1):
                 verdict = self.grading.do(step)
@@ -104,8 +107,8 @@ class ForkGrading:
                     tell(number, len(todo), verdict)
         finally:
             self.grading.close()
-        found = self.work.settled | self.grading.verdicts
-        return {ex: found[ex] for ex in self.work.exercises}
+        found = self.paper.settled | self.grading.verdicts
+        return {ex: found[ex] for ex in self.paper.exercises}
 
     def stop(self) -> None:
         """End the cell that is running, however long it would take, and everything after it."""
@@ -115,16 +118,15 @@ class ForkGrading:
             session.process.kill()
 
 
-def grade_paper(work: Paper) -> dict[str, Verdict]:
+def grade_paper(paper: Paper) -> dict[str, Verdict]:
     """The verdicts of one notebook, by exercise."""
-    return ForkGrading(work).run()
+    return ForkGrading(paper).run()
 
 
 def grade_forked(notebook: Path) -> dict[str, Verdict]:
     """The verdicts of a learner's notebook, `weeks/week05_cnn/01_convolution.ipynb`, by exercise."""
-    notebook = Path(notebook).resolve()
-    root = notebook.parents[2]
-    source = root / "solutions" / notebook.parent.name / f"{notebook.stem}.py"
-    if not source.exists():
-        raise FileNotFoundError(f"{notebook} is not a notebook of the course: there is no {source}.")
-    return grade_paper(paper(course.read_lesson(root, source), notebook))
+    work = here(Path(notebook).resolve().parents[2])
+    lesson = work.lesson_at(Path(notebook))
+    if lesson is None:
+        raise FileNotFoundError(f"{notebook} is not a notebook of the course in {work.course.root}.")
+    return grade_paper(paper(work, lesson))

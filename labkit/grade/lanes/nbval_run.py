@@ -31,13 +31,21 @@ def tell(**content: Any) -> None:
     print(f"\n{PREFIX}{json.dumps(content)}", file=sys.__stdout__, flush=True)
 
 
-def run(files: list[Path], options: list[str], lane: str, hear: Callable[[dict[str, Any]], None]) -> str:
+def run(
+    files: list[Path],
+    options: list[str],
+    lane: str,
+    hear: Callable[[dict[str, Any]], None],
+    environment: dict[str, str],
+) -> str:
     """Run the files, shared out to several processes. Returns the last words of one that broke down, or "".
 
     `hear` is called with each message, by one thread at a time.
     """
     jobs = min(len(files), cores())
-    processes = [_start(files[job::jobs], options, lane) for job in range(jobs)]
+    processes = [
+        _start(files[job::jobs], options, {**environment, "LABKIT_LANE": lane}) for job in range(jobs)
+    ]
     lock = threading.Lock()
     said: list[list[str]] = [[] for _ in processes]
     threads = [
@@ -57,11 +65,11 @@ def run(files: list[Path], options: list[str], lane: str, hear: Callable[[dict[s
     return next((rest[-1] for rest in broken if rest), "pytest broke down") if broken else ""
 
 
-def _start(files: list[Path], options: list[str], lane: str) -> subprocess.Popen[str]:
-    environment = {"LABKIT_LANE": lane, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
+def _start(files: list[Path], options: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:
+    own = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
     return subprocess.Popen(
         [*BASE, *options, *map(str, files)],
-        env={**os.environ, **environment},
+        env={**os.environ, **environment, **own},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

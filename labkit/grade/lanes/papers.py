@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from labkit import __version__
-from labkit.book import course
-from labkit.book.build import learner_path
 from labkit.book.merge import Problem, graded_copy, read_learner
 from labkit.book.notebook import Cell, Notebook, digest, labkit_of, learner_notebook, make_cell
 from labkit.book.percent import Lesson
+from labkit.book.work import Work
 from labkit.grade.lanes.steps import Step
 from labkit.verdict import Verdict
 
@@ -32,6 +31,7 @@ class Paper:
     """
 
     path: Path  # the learner's file
+    work: Work  # whose it is
     exercises: tuple[str, ...]
     copy: Notebook | None
     settled: dict[str, Verdict]
@@ -39,47 +39,39 @@ class Paper:
     note: str | None = None
 
 
-def papers(root: Path, week: int | None = None, ex: str | None = None) -> list[Paper]:
-    """The notebooks of the course (of one week, of one exercise), in course order."""
-    found = []
-    for source in course.lesson_paths(root, week):
-        lesson = course.read_lesson(root, source)
-        if ex is None or any(cell.ex == ex for cell in lesson.cells):
-            found.append(paper(lesson, learner_path(root, lesson), ex))
-    return [item for item in found if item.exercises]
-
-
-def strays(root: Path) -> list[Path]:
-    """Notebooks in weeks/ that belong to no lesson, such as a renamed copy. They are not graded."""
-    known = {Path("weeks") / s.parent.name / f"{s.stem}.ipynb" for s in course.lesson_paths(root)}
-    files = (path.relative_to(root) for path in sorted((root / "weeks").rglob("*.ipynb")))
-    return [path for path in files if path not in known and ".ipynb_checkpoints" not in path.parts]
+def papers(work: Work, week: int | None = None, ex: str | None = None) -> list[Paper]:
+    """The notebooks of a learner (of one week, of one exercise), in course order."""
+    lessons = [lesson for lesson in work.course.of_week(week) if lesson.exercises]
+    return [paper(work, lesson, ex) for lesson in lessons if ex is None or ex in lesson.exercises]
 
 
 def paper(
+    work: Work,
     lesson: Lesson,
-    path: Path,
     ex: str | None = None,
     shortcut: bool = True,
     learner: Notebook | Problem | None = None,
+    path: Path | None = None,
 ) -> Paper:
     """Put a lesson and a learner's file together. `shortcut`: what comes after the last answer is not run.
 
-    `learner` is what the file will hold once it is saved; by default what it holds.
+    `learner` is what the file will hold once it is saved, by default what it holds; `path` is where it is, if
+    it is a copy under another name.
     """
-    exercises = tuple(cell.ex for cell in lesson.cells if cell.role == "check" and cell.ex)
+    path = path or work.notebook(lesson)
+    exercises = lesson.exercises
     asked = exercises if ex is None else (ex,)
     learner = read_learner(path) if learner is None else learner
     if isinstance(learner, Problem):
         status = "not started" if learner.kind == "missing" else "error"
         settled = {item: Verdict(item, status, learner.sentence) for item in asked}
-        return Paper(path, asked, None, settled, note=learner.sentence)
+        return Paper(path, work, asked, None, settled, note=learner.sentence)
     release = learner_notebook(lesson, __version__)
     copy = graded_copy(release, learner)
     begun = _begun(release, copy) if shortcut else exercises
     settled = {item: Verdict(item, "not started", "nothing here yet.") for item in asked if item not in begun}
     graded = None if len(settled) == len(asked) else _with_steps(copy, lesson, path, ex or begun[-1])
-    return Paper(path, asked, graded, settled, _answers(copy))
+    return Paper(path, work, asked, graded, settled, _answers(copy))
 
 
 def steps(copy: Notebook) -> list[Step]:

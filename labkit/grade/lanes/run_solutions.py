@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from labkit import paths
-from labkit.book import course
+from labkit.book.work import here
 from labkit.grade.lanes import nbval_run, report
 from labkit.text import plural
 
@@ -50,14 +49,14 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--week", type=int, help="only this week")
     parser.add_argument("--root", type=Path, help="the course folder, if it is not this one")
     args = parser.parse_args(argv)
-    root = (args.root or paths.root()).resolve()
-    os.environ["LABKIT_ROOT"] = str(root)
-    outcomes = run([path.with_suffix(".ipynb") for path in course.lesson_paths(root, args.week)])
+    work = here(args.root)
+    root = work.course.root
+    outcomes = run([root / lesson.solution for lesson in work.course.of_week(args.week)], work.environment())
     print(table(outcomes, root))
     return int(any(outcome.failures for outcome in outcomes))
 
 
-def run(notebooks: list[Path]) -> list[Outcome]:
+def run(notebooks: list[Path], environment: dict[str, str]) -> list[Outcome]:
     """Every notebook under `--nbval`, in its own folder, in parallel by file."""
     outcomes = {str(path): Outcome(path) for path in notebooks}
     there = [path for path in notebooks if path.exists()]
@@ -73,7 +72,7 @@ def run(notebooks: list[Path]) -> list[Outcome]:
     seconds = float(os.environ.get("LABKIT_TIMEOUT", CELL_SECONDS))
     options = ["-p", "labkit.grade.lanes.nbval_strict", "--nbval", f"--nbval-cell-timeout={seconds:g}"]
     options.append(f"--nbval-sanitize-with={Path(__file__).with_name('sanitize.cfg')}")
-    problem = nbval_run.run(there, options, "solutions", hear)
+    problem = nbval_run.run(there, options, "solutions", hear, environment)
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
     for outcome in outcomes.values():

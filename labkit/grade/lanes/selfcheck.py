@@ -9,7 +9,6 @@ What comes after the last answer of a notebook is not run; without any answer it
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
 import tempfile
@@ -17,87 +16,83 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from labkit import paths
-from labkit.book import events, notebook
+from labkit.book import notebook
+from labkit.book.work import Work, here
 from labkit.grade.lanes import nbval_run, report
-from labkit.grade.lanes.papers import Paper, papers, strays
+from labkit.grade.lanes.papers import Paper, papers
 from labkit.grade.lanes.steps import timeout
 from labkit.verdict import Verdict
 
 
 def main(argv: list[str]) -> int:
     args = _parse(argv)
-    root = (args.root or paths.root()).resolve()
-    os.environ["LABKIT_ROOT"] = str(root)
+    work = here(args.root)
     if args.ex:
         from labkit import exercises
 
         exercises.get(args.ex)  # refuses an unknown one and suggests the nearest
-    works = papers(root, args.week, args.ex)
-    graded = grade_in_kernels(works, _Progress(works))
+    found = papers(work, args.week, args.ex)
+    graded = grade_in_kernels(found, _Progress(found))
     results = [
-        report.Result(work.path.relative_to(root), verdicts, work.note)
-        for work, verdicts in zip(works, graded, strict=True)
+        report.Result(paper.path.relative_to(work.folder), verdicts, paper.note)
+        for paper, verdicts in zip(found, graded, strict=True)
     ]
-    _remember(results)
-    report.write(results, root / "reports", "check")
+    _remember(work, results)
+    report.write(results, work.reports, "check")
     width = shutil.get_terminal_size((110, 24)).columns
     print(report.table(results, report.use_color(), width))
-    for stray in strays(root):
+    for stray in work.strays():
         print(f"Not graded: {stray.as_posix()} is not a notebook of the course. Is it a copy?")
     print(f"\n{report.next_step(results)}")
     return report.exit_code(results, args.strict)
 
 
 def grade_in_kernels(
-    works: list[Paper], tell: Callable[[Verdict], None] | None = None
+    papers: list[Paper], tell: Callable[[Verdict], None] | None = None
 ) -> list[dict[str, Verdict]]:
     """The verdicts of each notebook, in order. `tell` hears of each one as it comes."""
-    found = [dict(work.settled) for work in works]
+    found = [dict(paper.settled) for paper in papers]
 
     def hear(record: dict[str, Any]) -> None:
         verdict = Verdict.from_record(record)
         number = int(record["paper"])
-        if verdict.exercise in works[number].exercises:
+        if verdict.exercise in papers[number].exercises:
             found[number][verdict.exercise] = verdict
             if tell:
                 tell(verdict)
 
     with tempfile.TemporaryDirectory(prefix="labkit-check-") as folder:
         copies = []
-        for number, work in enumerate(works):
-            if work.copy is not None:
+        for number, paper in enumerate(papers):
+            if paper.copy is not None:
                 copies.append(Path(folder) / f"{number}.ipynb")
-                notebook.write(copies[-1], work.copy)
-        options = [
-            "-p",
-            "labkit.grade.lanes.nbval_graded",
-            "--nbval-lax",
-            f"--nbval-cell-timeout={timeout():g}",
-        ]
-        problem = nbval_run.run(copies, options, "check", hear)
-    return [_complete(work, verdicts, problem) for work, verdicts in zip(works, found, strict=True)]
+                notebook.write(copies[-1], paper.copy)
+        options = ["-p", "labkit.grade.lanes.nbval_graded", "--nbval-lax"]
+        options.append(f"--nbval-cell-timeout={timeout():g}")
+        environment = papers[0].work.environment() if papers else {}
+        problem = nbval_run.run(copies, options, "check", hear, environment)
+    return [_complete(paper, verdicts, problem) for paper, verdicts in zip(papers, found, strict=True)]
 
 
-def _complete(work: Paper, verdicts: dict[str, Verdict], problem: str) -> dict[str, Verdict]:
+def _complete(paper: Paper, verdicts: dict[str, Verdict], problem: str) -> dict[str, Verdict]:
     """In the order of the page. An exercise that nothing was said about did not pass."""
     said = f"was not graded: {problem or 'its check was not reached'}. `make doctor` looks for the cause."
-    return {ex: verdicts.get(ex, Verdict(ex, "error", said)) for ex in work.exercises}
+    return {ex: verdicts.get(ex, Verdict(ex, "error", said)) for ex in paper.exercises}
 
 
-def _remember(results: list[report.Result]) -> None:
+def _remember(work: Work, results: list[report.Result]) -> None:
     for result in results:
         for verdict in result.verdicts.values():
             if verdict.status != "not started":
-                events.append("attempt", lane="check", **verdict.record())
+                work.remember("attempt", lane="check", **verdict.record())
 
 
 class _Progress:
     """A line that counts, while somebody watches it."""
 
-    def __init__(self, works: list[Paper]) -> None:
-        running = [work for work in works if work.copy is not None]
-        self.done, self.total = 0, sum(len(work.exercises) - len(work.settled) for work in running)
+    def __init__(self, papers: list[Paper]) -> None:
+        running = [paper for paper in papers if paper.copy is not None]
+        self.done, self.total = 0, sum(len(paper.exercises) - len(paper.settled) for paper in running)
         self.shown = sys.stderr.isatty()
         if running:
             self._show(f"grading {self.total} exercises in {len(running)} notebooks")

@@ -6,15 +6,13 @@ python -m labkit watch [--week 3] [--root FOLDER]
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from labkit import paths
-from labkit.book import course, events
+from labkit.book.work import Work, here
 from labkit.grade.lanes import fork, report
 from labkit.grade.lanes.papers import Paper, paper
 from labkit.verdict import Verdict
@@ -25,12 +23,11 @@ SAVING_SECONDS = 0.2  # a file that cannot be read may be half written
 
 def main(argv: list[str]) -> int:
     args = _parse(argv)
-    root = (args.root or paths.root()).resolve()
-    os.environ["LABKIT_ROOT"] = str(root)
-    watcher = Watcher(root, args.week)
+    work = here(args.root)
+    watcher = Watcher(work, args.week)
     print("Importing torch and the checks ...", flush=True)
     fork.warm_up()
-    print(f"Watching {root / 'weeks'}. Save a notebook there; Ctrl-C ends this.", flush=True)
+    print(f"Watching {work.weeks}. Save a notebook there; Ctrl-C ends this.", flush=True)
     try:
         while True:
             for path in watcher.saved():
@@ -45,7 +42,7 @@ def main(argv: list[str]) -> int:
 class Watcher:
     """Knows which notebooks there are, when they were saved, and what was in them then."""
 
-    root: Path
+    work: Work
     week: int | None = None
     seen: dict[Path, tuple[int, int]] = field(init=False)
     answers: dict[Path, dict[str, str]] = field(init=False)  # a digest of each answer, by exercise
@@ -63,28 +60,28 @@ class Watcher:
 
     def grade(self, path: Path) -> str:
         """Grade one notebook; the table, and the whole verdict of each answer that changed."""
-        work = self._paper(path)
-        if work.note:
+        found = self._paper(path)
+        if found.note:
             time.sleep(SAVING_SECONDS)
-            work = self._paper(path)
-        verdicts = fork.grade_paper(work)
-        before, self.answers[path] = self.answers.get(path, {}), work.answers
+            found = self._paper(path)
+        verdicts = fork.grade_paper(found)
+        before, self.answers[path] = self.answers.get(path, {}), found.answers
         changed = [v for ex, v in verdicts.items() if self.answers[path].get(ex) != before.get(ex)]
-        _remember(changed)
-        result = report.Result(path.relative_to(self.root), verdicts, work.note)
+        self._remember(changed)
+        result = report.Result(path.relative_to(self.work.folder), verdicts, found.note)
         width = shutil.get_terminal_size((110, 24)).columns
         said = [v.text() for v in changed if not v.passed] or [report.next_step([result])]
         return "\n\n".join([report.table([result], report.use_color(), width), *said])
 
     def _paper(self, path: Path) -> Paper:
-        source = self.root / "solutions" / path.parent.name / f"{path.stem}.py"
-        return paper(course.read_lesson(self.root, source), path)
+        lesson = next(x for x in self.work.course.lessons if self.work.notebook(x) == path)
+        return paper(self.work, lesson)
 
     def _stamps(self) -> dict[Path, tuple[int, int]]:
         """When each notebook of the course was written, and how long it is."""
         stamps = {}
-        for source in course.lesson_paths(self.root, self.week):
-            path = self.root / "weeks" / source.parent.name / f"{source.stem}.ipynb"
+        for lesson in self.work.course.of_week(self.week):
+            path = self.work.notebook(lesson)
             try:
                 stat = path.stat()
             except FileNotFoundError:  # deleted, or being replaced
@@ -92,11 +89,10 @@ class Watcher:
             stamps[path] = (stat.st_mtime_ns, stat.st_size)
         return stamps
 
-
-def _remember(verdicts: list[Verdict]) -> None:
-    for verdict in verdicts:
-        if verdict.status != "not started":
-            events.append("attempt", lane="watch", **verdict.record())
+    def _remember(self, verdicts: list[Verdict]) -> None:
+        for verdict in verdicts:
+            if verdict.status != "not started":
+                self.work.remember("attempt", lane="watch", **verdict.record())
 
 
 def _show(text: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from labkit import exercises
 from labkit.exercises.declare import Exercise
-from labkit.book import events
+from labkit.book.work import Work, here
 from labkit.grade.progress.history import History, load
 
 
@@ -28,7 +28,8 @@ def hint(exercise_id: str | None = None) -> None:
 
 def _hint(exercise_id: str | None) -> bool:
     """Print the next hint, or that there is no such exercise; then False."""
-    state = load()
+    work = here()
+    state = load(work)
     try:
         exercise = chosen(state, exercise_id)
     except KeyError as error:
@@ -37,15 +38,15 @@ def _hint(exercise_id: str | None) -> bool:
     if exercise is None:
         print("Every exercise is passed: there is nothing left to hint at.")
         return True
-    print("\n".join(words(exercise, take(state, exercise))))
+    print("\n".join(words(exercise, take(work, state, exercise))))
     return True
 
 
-def take(state: History, exercise: Exercise) -> int:
+def take(work: Work, state: History, exercise: Exercise) -> int:
     """Count one more hint as given; returns how many were before."""
-    given = state.work[exercise.id].hints if exercise.id in state.work else 0
+    given = state.standing[exercise.id].hints if exercise.id in state.standing else 0
     if given < len(exercise.hints):
-        events.append("hint", ex=exercise.id, number=given + 1)
+        work.remember("hint", ex=exercise.id, number=given + 1)
     return given
 
 

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
+from labkit import exercises
 from labkit.book.course import week_title
+from labkit.book.percent import LessonError
 from labkit.exercises.declare import Exercise
-from labkit.book.answers import Source
+from labkit.book.source import Source
+from labkit.book.work import Work
 
 PAUSE = 15 * 60  # seconds without an event after which nobody is counted as working
 FAR = 1e11  # no clock is right beyond this
@@ -18,8 +21,8 @@ SKEW = 24 * 60 * 60  # seconds that a clock may have been ahead
 
 
 @dataclass
-class Work:
-    """All about one exercise. Attempts count until the first pass, the same verdict twice as one."""
+class Standing:
+    """Where a learner stands with one exercise. Attempts count until the first pass, the same verdict twice as one."""
 
     attempts: int = 0
     passed_at: float | None = None
@@ -39,7 +42,7 @@ class Work:
         return self.passed and self.attempts == 1 and not self.shown
 
     @property
-    def kind(self) -> str:
+    def state(self) -> str:
         """In one word: open, tried, passed, or failing (passed once, and not anymore)."""
         if self.passed:
             return "passed" if self.status == "pass" else "failing"
@@ -56,11 +59,11 @@ class Prediction:
 
 @dataclass
 class History:
-    """The whole course. `exercises` is in course order; `work` has an entry for each of them."""
+    """The whole course. `exercises` is in course order; `standing` has an entry for each of them."""
 
     exercises: dict[str, Exercise]
     places: Mapping[str, Source]
-    work: dict[str, Work]
+    standing: dict[str, Standing]
     predictions: list[Prediction] = field(default_factory=list)
     days: dict[date, int] = field(default_factory=dict)  # how many attempts on which day
     seconds: float = 0.0
@@ -68,25 +71,25 @@ class History:
 
     @property
     def passed(self) -> list[str]:
-        return [key for key, work in self.work.items() if work.passed]
+        return [key for key, one in self.standing.items() if one.passed]
 
     @property
     def failing(self) -> list[str]:
         """Those of `passed` that do not pass anymore: passed for the record, and to be mended."""
-        return [key for key, work in self.work.items() if work.kind == "failing"]
+        return [key for key, one in self.standing.items() if one.state == "failing"]
 
     @property
     def current(self) -> str | None:
         """What to do next: the exercise tried last if it does not pass now, else the first that does not."""
-        to_do = [key for key, work in self.work.items() if work.kind != "passed"]
+        to_do = [key for key, one in self.standing.items() if one.state != "passed"]
         if self.latest in to_do:
             return self.latest
         return next(iter(to_do), None)
 
     def overcome(self) -> list[tuple[str, str]]:
         """(exercise, mistake) for every mistake met and left behind without being shown the solution."""
-        mended = [(key, work) for key, work in self.work.items() if work.passed and not work.shown]
-        return [(key, name) for key, work in mended for name in work.mistakes]
+        mended = [(key, one) for key, one in self.standing.items() if one.passed and not one.shown]
+        return [(key, name) for key, one in mended for name in one.mistakes]
 
     def weeks(self) -> dict[int, list[str]]:
         found: dict[int, list[str]] = {}
@@ -97,17 +100,17 @@ class History:
     def week_name(self, week: int) -> str:
         """`Week 1: tensors`, after the folder of its lessons."""
         places = [self.places[key] for key in self.weeks()[week] if key in self.places]
-        return week_title(places[0].lesson.parent.name) if places else f"Week {week}"
+        return week_title(places[0].lesson.folder) if places else f"Week {week}"
 
     def milestones(self) -> list[tuple[float, str]]:
         """(when, what) in order: the passes that are worth a line."""
-        times = sorted(work.passed_at for work in self.work.values() if work.passed_at is not None)
+        times = sorted(one.passed_at for one in self.standing.values() if one.passed_at is not None)
         found = [(times[count - 1], words) for count, words in _COUNTS.items() if len(times) >= count]
         for week, keys in self.weeks().items():
-            passed = [self.work[key].passed_at for key in keys]
+            passed = [self.standing[key].passed_at for key in keys]
             if all(passed):
                 found.append((max(at for at in passed if at), f"Week {week} complete"))
-        if times and len(times) == len(self.work):
+        if times and len(times) == len(self.standing):
             found.append((times[-1], "The whole course"))
         return sorted(found, key=lambda item: item[0])  # at the same moment, the larger thing last
 
@@ -123,7 +126,7 @@ _COUNTS = {
 
 def history(
     events: Iterable[Mapping[str, Any]],
-    exercises: dict[str, Exercise],
+    declared: dict[str, Exercise],
     places: Mapping[str, Source],
     now: float | None = None,
 ) -> History:
@@ -132,54 +135,54 @@ def history(
     Of an event that is later than `now`, only its place in the order is believed, never its time.
     """
     now = time.time() if now is None else now
-    order = {key: exercises[key] for key in places if key in exercises} or dict(exercises)
-    state = History(order, places, {key: Work() for key in order})
+    order = {key: declared[key] for key in places if key in declared} or dict(declared)
+    state = History(order, places, {key: Standing() for key in order})
     before = 0.0
     for event in events:
         at, key = event.get("at"), event.get("ex")
         if not isinstance(at, int | float) or not 0 <= at < FAR or not isinstance(key, str):
             continue
-        if key not in state.work:
+        if key not in state.standing:
             continue
         dated = at <= now + SKEW
         at = at if dated else before or now
         spent = at - before if 0 < at - before <= PAUSE else 0.0
         before = at
         state.seconds += spent
-        work = state.work[key]
-        if not work.passed:
-            work.seconds += spent
+        one = state.standing[key]
+        if not one.passed:
+            one.seconds += spent
         if event["kind"] == "attempt":
-            _attempt(state, key, work, event, at, dated)
+            _attempt(state, key, one, event, at, dated)
         elif event["kind"] == "hint":
-            work.hints = max(work.hints, _whole(event.get("number")))
+            one.hints = max(one.hints, _whole(event.get("number")))
         elif event["kind"] == "solution":
-            work.shown = work.shown or not work.passed
+            one.shown = one.shown or not one.passed
         elif event["kind"] == "prediction":
             state.predictions.append(_prediction(event))
     return state
 
 
-def _attempt(state: History, key: str, work: Work, event: Mapping[str, Any], at: float, dated: bool) -> None:
+def _attempt(state: History, key: str, one: Standing, event: Mapping[str, Any], at: float, dated: bool) -> None:
     status, mistake = event.get("status"), event.get("mistake")
     if not isinstance(status, str) or status == "not started":
         return
     state.latest = key
     verdict = (status, mistake, event.get("headline"))
-    if verdict == work.last:
+    if verdict == one.last:
         return
-    work.last, work.status = verdict, status
+    one.last, one.status = verdict, status
     if dated:
         day = datetime.fromtimestamp(at).date()
         state.days[day] = state.days.get(day, 0) + 1
-    if work.passed:
+    if one.passed:
         return
-    work.attempts += 1
-    declared = [one.name for one in state.exercises[key].mistakes]
-    if mistake in declared and mistake not in work.mistakes:
-        work.mistakes.append(mistake)
+    one.attempts += 1
+    declared = [mistake.name for mistake in state.exercises[key].mistakes]
+    if mistake in declared and mistake not in one.mistakes:
+        one.mistakes.append(mistake)
     if status == "pass":
-        work.passed_at = at
+        one.passed_at = at
 
 
 def _prediction(event: Mapping[str, Any]) -> Prediction:
@@ -221,18 +224,13 @@ def failing_words(count: int) -> str:
     return f", {count} failing now" if count else ""
 
 
-def load() -> History:
-    """The history of the course on this machine."""
-    from labkit import exercises
-    from labkit.book.percent import LessonError
-    from labkit.book import events
-    from labkit.book.answers import sources
-
+def load(work: Work) -> History:
+    """The history of a learner."""
     try:
-        places = sources()
+        places = work.course.sources
     except LessonError:  # an author's half-written lesson; the declarations still have the order
         places = {}
-    return history(events.read(), exercises.all_exercises(), places)
+    return history(work.events(), exercises.all_exercises(), places)
 
 
 def duration(seconds: float) -> str:

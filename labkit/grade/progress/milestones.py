@@ -6,19 +6,16 @@ left behind.
 
 from __future__ import annotations
 
-import contextlib
 import html
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from labkit.book.build import learner_path
-from labkit.book.course import lesson_paths, read_lesson
 from labkit.book.learner import Problem, read_learner
 from labkit.book.notebook import labkit_of
 from labkit.book.percent import Lesson, LessonError
+from labkit.book.work import Work
 
 HEADING = re.compile(r"^##? (?P<title>.+)$", re.MULTILINE)
 MILESTONE = re.compile(r"Milestone:\s*(?P<title>.+)")
@@ -43,18 +40,18 @@ class Milestone:
     text: str
 
 
-def reached(root: Path) -> list[Milestone]:
+def reached(work: Work) -> list[Milestone]:
     """The milestones whose cells have been run, in course order."""
-    found: list[Milestone | None] = []
-    for path in lesson_paths(root):
-        with contextlib.suppress(LessonError):  # an author's half-written lesson
-            found.append(_of_lesson(root, read_lesson(root, path)))
+    try:
+        found = [_of_lesson(work, lesson) for lesson in work.course.lessons]
+    except LessonError:  # an author's half-written lesson
+        return []
     return [milestone for milestone in found if milestone is not None]
 
 
-def _of_lesson(root: Path, lesson: Lesson) -> Milestone | None:
+def _of_lesson(work: Work, lesson: Lesson) -> Milestone | None:
     title, ids = section(lesson)
-    nb = read_learner(learner_path(root, lesson)) if ids else None
+    nb = read_learner(work.notebook(lesson)) if ids else None
     if nb is None or isinstance(nb, Problem):
         return None
     cells = [cell for cell in nb["cells"] if labkit_of(cell).get("id") in ids]
@@ -64,9 +61,8 @@ def _of_lesson(root: Path, lesson: Lesson) -> Milestone | None:
     pictures, texts = list(_pictures(outputs)), list(_texts(outputs))
     if not pictures and not texts:
         return None
-    week = int(lesson.path.parent.name[4:6])
     longest = max(texts, key=len, default="")
-    return Milestone(week, title, (pictures or [""])[0], _beginning(longest))
+    return Milestone(lesson.week, title, (pictures or [""])[0], _beginning(longest))
 
 
 def section(lesson: Lesson) -> tuple[str, set[str]]:

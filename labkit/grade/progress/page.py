@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 
 from labkit.exercises.declare import Exercise, Predict
-from labkit.grade.progress.history import History, Work, calibration, calibration_words, duration, failing_words
+from labkit.grade.progress.history import History, Standing, calibration, calibration_words, duration, failing_words
 from labkit.grade.progress.milestones import Milestone
 from labkit.verdict import inline
 from labkit.text import plural
@@ -43,7 +43,7 @@ def page(state: History, now: datetime | None = None, made: Sequence[Milestone] 
 
 
 def _header(state: History) -> str:
-    passed, total, failing = len(state.passed), len(state.work), len(state.failing)
+    passed, total, failing = len(state.passed), len(state.standing), len(state.failing)
     if passed == total and total and not failing:
         title = "PyTorch, built by hand: all of it"
     elif passed:
@@ -60,7 +60,7 @@ def _header(state: History) -> str:
 def _next(state: History) -> str:
     key = state.current
     if key is None:
-        times = [work.passed_at for work in state.work.values() if work.passed_at]
+        times = [one.passed_at for one in state.standing.values() if one.passed_at]
         return _span(min(times), max(times)) if times else "Nothing is left to do."
     exercise = state.exercises[key]
     return f"Next: {html.escape(exercise.title)} (<code>{key}</code>), about {exercise.minutes} minutes"
@@ -85,8 +85,8 @@ def _ring(passed: int, failing: int, total: int) -> str:
 
 def _cards(state: History) -> str:
     passed = state.passed
-    met = sum(len(work.mistakes) for work in state.work.values())
-    first = sum(state.work[key].first_try for key in passed)
+    met = sum(len(one.mistakes) for one in state.standing.values())
+    first = sum(state.standing[key].first_try for key in passed)
     cards = [
         (f"{first} of {len(passed)}" if passed else "-", "passed on the first try"),
         (f"{len(state.overcome())} of {met}" if met else "-", "recognized mistakes overcome"),
@@ -102,8 +102,8 @@ def _weeks(state: History) -> str:
     rows = []
     for week, keys in state.weeks().items():
         tiles = "".join(_tile(state, key) for key in keys)
-        works = [state.work[key] for key in keys]
-        done, failing = sum(work.passed for work in works), sum(work.kind == "failing" for work in works)
+        standings = [state.standing[key] for key in keys]
+        done, failing = sum(one.passed for one in standings), sum(one.state == "failing" for one in standings)
         count = f"{done} of {len(keys)}" + (f'<div class="broken">{failing} failing</div>' if failing else "")
         rows.append(
             f'<div class="week"><div>{html.escape(state.week_name(week))}</div>'
@@ -122,30 +122,30 @@ def _names(state: History) -> str:
     """What the squares stand for, where nothing can be pointed at: on a phone, by keyboard, for a friend."""
     parts = []
     for week, keys in state.weeks().items():
-        items = "".join(_name(state.work[key], state.exercises[key].title) for key in keys)
+        items = "".join(_name(state.standing[key], state.exercises[key].title) for key in keys)
         parts.append(f'<h3>{html.escape(state.week_name(week))}</h3><ul class="names">{items}</ul>')
     return "".join(parts)
 
 
-def _name(work: Work, title: str) -> str:
-    tries = f'<span class="soft">{_tile_words(work).removeprefix(", ")}</span>'
-    return f'<li><span class="sign">{SIGNS[work.kind]}</span>{html.escape(title)} {tries}</li>'
+def _name(one: Standing, title: str) -> str:
+    tries = f'<span class="soft">{_tile_words(one).removeprefix(", ")}</span>'
+    return f'<li><span class="sign">{SIGNS[one.state]}</span>{html.escape(title)} {tries}</li>'
 
 
 def _tile(state: History, key: str) -> str:
-    work, exercise = state.work[key], state.exercises[key]
-    name, current = work.kind, " current" if key == state.current else ""
-    words = _tile_words(work) + (", next" if current else "")
+    one, exercise = state.standing[key], state.exercises[key]
+    name, current = one.state, " current" if key == state.current else ""
+    words = _tile_words(one) + (", next" if current else "")
     label = html.escape(f"{key}: {exercise.title}{words}", quote=True)
     shown = f'class="tile {name}{current}" role="img" title="{label}" aria-label="{label}"'
     return f"<div {shown}>{SIGNS[name]}</div>"
 
 
-def _tile_words(work: Work) -> str:
-    if not work.attempts:
+def _tile_words(one: Standing) -> str:
+    if not one.attempts:
         return ""
-    tries = "first try" if work.first_try else f"{work.attempts} {'try' if work.attempts == 1 else 'tries'}"
-    return f", {tries}, failing now" if work.kind == "failing" else f", {tries}"
+    tries = "first try" if one.first_try else f"{one.attempts} {'try' if one.attempts == 1 else 'tries'}"
+    return f", {tries}, failing now" if one.state == "failing" else f", {tries}"
 
 
 def _gallery(made: Sequence[Milestone]) -> str:

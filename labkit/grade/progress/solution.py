@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from labkit.book import events
-from labkit.book.answers import Source
+from labkit.book.source import Source
+from labkit.book.work import here
 from labkit.grade.progress.hint import chosen
 from labkit.grade.progress.history import History, load
 
@@ -16,7 +16,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("ex", nargs="?", help="such as w02.unbroadcast; the one you are at if not given")
     parser.add_argument("--insist", action="store_true", help="show it before you have passed")
     options = parser.parse_args(argv)
-    state = load()
+    work = here()
+    state = load(work)
     exercise = chosen(state, options.ex or state.latest)
     if exercise is None:
         print("Say which: `make solution EX=w02.unbroadcast`.")
@@ -24,19 +25,19 @@ def main(argv: Sequence[str]) -> int:
     if exercise.id not in state.places:
         print(f"The lesson of {exercise.id} is not here, and its solution is in the lesson.")
         return 1
-    passed = state.work[exercise.id].passed
+    passed = state.standing[exercise.id].passed
     if not passed and not options.insist:
         print("\n".join(refusal(state, exercise.id)))
         return 1
     print(text(state.places[exercise.id]))
     if not passed:
-        events.append("solution", ex=exercise.id)
+        work.remember("solution", ex=exercise.id)
     return 0
 
 
 def refusal(state: History, key: str) -> list[str]:
     """Why not yet, and what to do instead. Nobody is kept from it who asks twice."""
-    left = len(state.exercises[key].hints) - state.work[key].hints
+    left = len(state.exercises[key].hints) - state.standing[key].hints
     lines = [
         f"{key} is not passed yet. Read after a fight, a solution teaches; read before, it only looks easy."
     ]
@@ -51,7 +52,7 @@ def text(source: Source) -> str:
     code = "\n".join(_without_markers(source.solution))
     headings = [place for place, prose in enumerate(source.text) if prose.startswith("#")]
     prose = source.text[headings[-1] if headings else 0 :]
-    return "\n\n".join([*prose, f"The solution ({source.lesson.as_posix()}):", _indented(code)])
+    return "\n\n".join([*prose, f"The solution ({source.lesson.path.as_posix()}):", _indented(code)])
 
 
 def _without_markers(code: str) -> list[str]:

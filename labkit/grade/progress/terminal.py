@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 
-from labkit import paths
+from labkit.book.work import here
 from labkit.grade.progress.history import History, calibration_words, duration, failing_words, load
 from labkit.grade.progress.milestones import reached
 from labkit.grade.progress.page import page
@@ -21,10 +21,11 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m labkit progress", description="What you have done.")
     parser.add_argument("--all", action="store_true", help="every exercise of every week")
     options = parser.parse_args(argv)
-    state, file = load(), paths.progress() / "progress.html"
+    work = here()
+    state, file = load(work), work.progress / "progress.html"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(page(state, made=reached(paths.root())), encoding="utf-8")
+        file.write_text(page(state, made=reached(work)), encoding="utf-8")
         where = f"As a page: {file.as_uri()}"
     except OSError as error:
         where = f"The page could not be written: {error.strerror}: {file}"
@@ -36,15 +37,15 @@ def report(state: History, everything: bool = False) -> Iterator[str]:
     """The lines for a terminal, ASCII apart from what exercises are called."""
     yield summary(state)
     for week, keys in state.weeks().items():
-        works = [state.work[key] for key in keys]
-        done = sum(work.passed for work in works)
+        standings = [state.standing[key] for key in keys]
+        done = sum(one.passed for one in standings)
         yield ""
-        failing = sum(work.kind == "failing" for work in works)
+        failing = sum(one.state == "failing" for one in standings)
         bar = _bar(done - failing, len(keys))
         yield f"{state.week_name(week):28} {bar} {done} of {len(keys)}{failing_words(failing)}"
-        begun = any(work.attempts for work in works)
+        begun = any(one.attempts for one in standings)
         if everything or (begun and done - failing < len(keys)):
-            yield from (f"  {MARKS[state.work[key].kind]} {_line(state, key)}".rstrip() for key in keys)
+            yield from (f"  {MARKS[state.standing[key].state]} {_line(state, key)}".rstrip() for key in keys)
     yield ""
     words = calibration_words(state.predictions)
     if words:
@@ -54,24 +55,24 @@ def report(state: History, everything: bool = False) -> Iterator[str]:
 
 def summary(state: History) -> str:
     passed = state.passed
-    if not any(work.attempts for work in state.work.values()):
-        return f"Nothing tried yet: {len(state.work)} exercises are waiting."
-    first = sum(state.work[key].first_try for key in passed)
-    words = f"{len(passed)} of {len(state.work)} exercises passed, {first} on the first try"
+    if not any(one.attempts for one in state.standing.values()):
+        return f"Nothing tried yet: {len(state.standing)} exercises are waiting."
+    first = sum(state.standing[key].first_try for key in passed)
+    words = f"{len(passed)} of {len(state.standing)} exercises passed, {first} on the first try"
     words += failing_words(len(state.failing))
-    met = sum(len(work.mistakes) for work in state.work.values())
+    met = sum(len(one.mistakes) for one in state.standing.values())
     if met:
         words += f"; {len(state.overcome())} of {met} mistakes overcome"
     return f"{words}; about {duration(state.seconds)}."
 
 
 def _line(state: History, key: str) -> str:
-    exercise, work = state.exercises[key], state.work[key]
-    words = [f"{work.attempts} {'try' if work.attempts == 1 else 'tries'}"] if work.attempts else []
-    if work.kind == "failing":
+    exercise, one = state.exercises[key], state.standing[key]
+    words = [f"{one.attempts} {'try' if one.attempts == 1 else 'tries'}"] if one.attempts else []
+    if one.state == "failing":
         words.append("passed before, not anymore")
-    if work.mistakes:
-        words.append("met: " + ", ".join(work.mistakes))
+    if one.mistakes:
+        words.append("met: " + ", ".join(one.mistakes))
     wide = max(len(other.title) for other in state.exercises.values())
     longest = max(map(len, state.exercises))
     return f"{key:{longest}}  {exercise.title:{wide}}  {'; '.join(words)}"
@@ -87,6 +88,6 @@ def next_words(state: History) -> str:
     if key is None:
         return "All done: every exercise of the course is passed."
     exercise = state.exercises[key]
-    where = f", in {state.places[key].notebook.as_posix()}" if key in state.places else ""
-    verb = "Go on with" if state.work[key].attempts else "Next"
+    where = f", in {state.places[key].lesson.notebook.as_posix()}" if key in state.places else ""
+    verb = "Go on with" if state.standing[key].attempts else "Next"
     return f"{verb}: {key} ({exercise.title}), about {exercise.minutes} minutes{where}"

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from labkit.book.answers import answer, of_lesson, prepare
+from labkit.book.answers import answer, prepare
 from labkit.book.percent import Lesson, parse
+from labkit.book.source import sources_of
 from labkit.exercises.declare import Case, Fix, Implement, Item, Mistake, Predict, Rules, WriteTest
 from labkit.grade import processes
 from labkit.grade.audit import command
@@ -86,7 +87,7 @@ check("w00.test", test_sort)
 """
 SOURCES = {
     source.id: source
-    for source in of_lesson(Lesson(Path("solutions/week00_a/01_a.py"), tuple(parse(LESSON)[0])))
+    for source in sources_of(Lesson(Path("solutions/week00_a/01_a.py"), tuple(parse(LESSON)[0])))
 }
 
 
@@ -263,7 +264,7 @@ def test_a_stub_that_passes_or_does_not_run_is_found():
         (broken, PREDICT, "raises NotImplementedError"),
     ):
         lesson = Lesson(Path("a.py"), tuple(parse(text)[0]))
-        source = next(item for item in of_lesson(lesson) if item.id == exercise.id)
+        source = next(item for item in sources_of(lesson) if item.id == exercise.id)
         assert any(words in problem for problem in proven(exercise, source, sample=0).problems)
 
 
@@ -407,7 +408,7 @@ def edited(repository, path, old, new):
     assert old in file.read_text()
     file.write_text(file.read_text().replace(old, new))
     lesson = (repository / "solutions/week00_a/01_a.py").read_text()
-    sources = of_lesson(Lesson(Path("solutions/week00_a/01_a.py"), tuple(parse(lesson)[0])))
+    sources = sources_of(Lesson(Path("solutions/week00_a/01_a.py"), tuple(parse(lesson)[0])))
     return changed_since("HEAD", {source.id: source for source in sources}, repository)
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import labkit
-from labkit.book import events
+from labkit.book.work import here
 from labkit.grade.judge import check as module
 from labkit.grade.judge.check import CheckFailed, check
 
@@ -25,7 +25,7 @@ def course(tmp_path, monkeypatch):
 def test_a_pass_is_shown_and_remembered(capsys):
     assert check("w00.answer", lambda: 42) is None
     assert capsys.readouterr().out.startswith("PASS  w00.answer")
-    assert [(e["kind"], e["ex"], e["status"]) for e in events.read()] == [("attempt", "w00.answer", "pass")]
+    assert [(e["kind"], e["ex"], e["status"]) for e in here().events()] == [("attempt", "w00.answer", "pass")]
 
 
 def test_a_failure_raises_so_that_no_runner_takes_it_for_a_pass(capsys):
@@ -52,14 +52,14 @@ def test_only_the_first_complete_prediction_is_remembered():
             check("w00.shapes", answer, sure=sure)
         except CheckFailed:
             continue
-    (event,) = [event for event in events.read() if event["kind"] == "prediction"]
+    (event,) = [event for event in here().events() if event["kind"] == "prediction"]
     assert (event["right"], event["of"], event["sure"]) == (2, 3, 3)
 
 
 def test_graders_keep_their_own_record(monkeypatch):
     monkeypatch.setenv("LABKIT_LANE", "check")
     check("w00.answer", lambda: 42)
-    assert events.read() == []
+    assert here().events() == []
 
 
 def test_a_terminal_that_knows_only_ascii(monkeypatch):
@@ -95,7 +95,7 @@ def test_a_stopped_check_says_where_it_was_and_is_no_attempt(capsys):
     assert "stopped before it came to an end" in stopped.value.verdict.headline
     assert stopped.value.verdict.lines[0].endswith(": `raise KeyboardInterrupt`")
     assert "Is there a loop that never ends?" in capsys.readouterr().out
-    assert list(events.read()) == []
+    assert list(here().events()) == []
 
 
 def test_an_answer_that_asks_or_leaves_is_told_so(monkeypatch):

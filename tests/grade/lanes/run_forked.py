@@ -7,15 +7,16 @@ import json
 import sys
 from pathlib import Path
 
-from labkit.book import course
+from labkit.book.work import here
 from labkit.grade.lanes import fork
 from labkit.grade.lanes.papers import paper
 
 
 def main(source: Path, notebooks: list[Path]) -> None:
-    lesson = course.read_lesson(source.parents[2], source)
+    work = here(source.parents[2])
+    (lesson,) = [lesson for lesson in work.course.lessons if lesson.path.name == source.name]
     for path in notebooks:
-        verdicts = fork.grade_paper(paper(lesson, path, shortcut=False))
+        verdicts = fork.grade_paper(paper(work, lesson, shortcut=False, path=path))
         print(json.dumps([verdict.record() for verdict in verdicts.values()]), flush=True)
 
 

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from labkit.book import notebook
+from labkit.book.work import here
 from labkit.grade.lanes import run_solutions
 from labkit.grade.lanes.watch import Watcher
 
@@ -157,7 +158,7 @@ def test_watch_tells_of_a_save(small_course, page, solved, events):
 
 def test_watcher_sees_saves_and_new_files_only(small_course, page, solved):
     notebook.write(page, solved)
-    watcher = Watcher(small_course)
+    watcher = Watcher(here(small_course))
     assert watcher.saved() == []
     notebook.write(page, answer(copy.deepcopy(solved), SQUARES))
     page.with_name("other.ipynb").write_text("{}")
@@ -203,7 +204,7 @@ def test_solutions_are_compared_with_what_is_stored(tmp_path):
     }
     for name, nb in notebooks.items():
         notebook.write(tmp_path / f"{name}.ipynb", nb)
-    found = run_solutions.run([tmp_path / f"{name}.ipynb" for name in [*notebooks, "missing"]])
+    found = run_solutions.run([tmp_path / f"{name}.ipynb" for name in [*notebooks, "missing"]], {})
     assert [bool(outcome.failures) for outcome in found] == [False, True, False, False, True]
     assert [outcome.compared for outcome in found] == [1, 1, 1, 1, 0]
     text = run_solutions.table(found, tmp_path)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from labkit.book.work import here
 from labkit.grade.lanes.papers import paper
 from labkit.grade.lanes.selfcheck import grade_in_kernels
 from labkit.verdict import Verdict
@@ -32,7 +33,9 @@ def lanes(small_course, lesson, files) -> dict[str, Verdicts]:
     source = small_course / lesson.path
     command = [sys.executable, str(HERE / "run_forked.py"), str(source), *map(str, files)]
     forked = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    in_kernels = grade_in_kernels([paper(lesson, path, shortcut=False) for path in files])
+    in_kernels = grade_in_kernels(
+        [paper(here(small_course), lesson, shortcut=False, path=path) for path in files]
+    )
     output, _ = forked.communicate(timeout=300)
     in_forks = [{r["ex"]: Verdict.from_record(r) for r in json.loads(line)} for line in output.splitlines()]
     assert len(in_forks) == len(CORPUS)
@@ -60,8 +63,9 @@ def test_lanes_agree(lanes, kind: Bad):
     ]
 
 
-def test_the_shortcut_says_what_a_kernel_says(lanes, lesson, files):
-    untouched = paper(lesson, next(path for path in files if path.stem == "untouched"))
+def test_the_shortcut_says_what_a_kernel_says(lanes, small_course, lesson, files):
+    file = next(path for path in files if path.stem == "untouched")
+    untouched = paper(here(small_course), lesson, path=file)
     assert untouched.copy is None
     in_kernel = lanes["kernel"]["untouched"]
     assert {ex: v.status for ex, v in untouched.settled.items()} == {

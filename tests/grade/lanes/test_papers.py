@@ -4,8 +4,9 @@ import copy
 
 from labkit.book import notebook
 from labkit.book.percent import Lesson, parse
+from labkit.book.work import here
 from labkit.grade.lanes import fork
-from labkit.grade.lanes.papers import FRESH_CHECK, PREPARE, paper, papers, steps, strays
+from labkit.grade.lanes.papers import FRESH_CHECK, PREPARE, paper, papers, steps
 from labkit.grade.lanes.selfcheck import grade_in_kernels
 
 from .corpus import DOUBLES, EXERCISES, SQUARES, answer, cell
@@ -17,7 +18,7 @@ def page(root):
 
 def test_a_missing_file_is_not_started_and_says_so(small_course):
     page(small_course).unlink(missing_ok=True)
-    (found,) = papers(small_course)
+    (found,) = papers(here(small_course))
     assert found.copy is None
     assert {verdict.status for verdict in found.settled.values()} == {"not started"}
     assert "make update" in found.note
@@ -25,7 +26,7 @@ def test_a_missing_file_is_not_started_and_says_so(small_course):
 
 def test_every_check_is_fresh_and_followed_by_a_way_to_recover(small_course, lesson, solved):
     notebook.write(page(small_course), answer(copy.deepcopy(solved), SQUARES))
-    found = steps(paper(lesson, page(small_course)).copy)
+    found = steps(paper(here(small_course), lesson).copy)
     assert found[0].source == PREPARE
     checks = [number for number, step in enumerate(found) if step.role == "check"]
     assert [found[number].ex for number in checks] == list(EXERCISES)
@@ -38,25 +39,25 @@ def test_every_check_is_fresh_and_followed_by_a_way_to_recover(small_course, les
 
 def test_one_exercise_ends_with_its_check(small_course, lesson, solved):
     notebook.write(page(small_course), solved)
-    work = paper(lesson, page(small_course), ex="w90.total")
+    work = paper(here(small_course), lesson, ex="w90.total")
     assert work.exercises == ("w90.total",)
     assert steps(work.copy)[-1].id == "w90-total-check"
-    assert papers(small_course, ex="w90.nothing") == []
-    assert papers(small_course, week=91) == []
+    assert papers(here(small_course), ex="w90.nothing") == []
+    assert papers(here(small_course), week=91) == []
 
 
 def test_what_comes_after_the_last_answer_is_not_run(small_course, lesson, released, solved):
     begun = copy.deepcopy(released)
     cell(begun, "total")["source"] = cell(solved, "total")["source"]
     notebook.write(page(small_course), begun)
-    work = paper(lesson, page(small_course))
+    work = paper(here(small_course), lesson)
     assert steps(work.copy)[-1].id == "w90-total-check"
     assert list(work.settled) == ["w90.counter", "w90.guess", "w90.middle"]
     verdicts = {ex: verdict.status for ex, verdict in fork.grade_paper(work).items()}
     assert verdicts == dict.fromkeys(EXERCISES, "not started") | {"w90.total": "pass"}
     (graded,) = grade_in_kernels([work])
     assert {ex: verdict.status for ex, verdict in graded.items()} == verdicts
-    assert paper(lesson, page(small_course), ex="w90.guess").copy is None
+    assert paper(here(small_course), lesson, ex="w90.guess").copy is None
 
 
 def test_an_answer_may_stand_in_a_cell_of_ones_own(small_course, lesson, released):
@@ -90,7 +91,7 @@ check("w90.double", double)
     nb = notebook.learner_notebook(made, "0.1.0")
     nb["cells"][0]["source"] = "pass"
     notebook.write(page(small_course), nb)
-    (exercise,) = [step for step in steps(paper(made, page(small_course)).copy) if step.role == "exercise"]
+    (exercise,) = [step for step in steps(paper(here(small_course), made).copy) if step.role == "exercise"]
     assert exercise.binds == ("double",)
 
 
@@ -98,7 +99,7 @@ def test_copies_are_strays_and_checkpoints_are_not(small_course, solved):
     folder = page(small_course).parent
     for name in ("01_lanes.ipynb", "01_lanes-Copy1.ipynb", ".ipynb_checkpoints/01_lanes-checkpoint.ipynb"):
         notebook.write(folder / name, solved)
-    assert [path.name for path in strays(small_course)] == ["01_lanes-Copy1.ipynb"]
+    assert [path.name for path in here(small_course).strays()] == ["01_lanes-Copy1.ipynb"]
     (folder / "01_lanes-Copy1.ipynb").unlink()
 
 

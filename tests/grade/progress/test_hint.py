@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import labkit
+from labkit.book.work import here
 from labkit.exercises import get
-from labkit.book import events
 from labkit.grade.progress import hint, solution
 
 LESSON = Path(__file__).parents[3] / "solutions" / "week00_start"
@@ -35,22 +35,22 @@ def test_one_hint_at_a_time(course, capsys):
         assert all(other not in out for other in hints[number:])
     out = said(capsys, hint, "w00.average")[1]
     assert all(text in out for text in hints) and "all hints" in out
-    assert [(e["kind"], e["ex"], e["number"]) for e in events.read()] == [
+    assert [(e["kind"], e["ex"], e["number"]) for e in here().events()] == [
         ("hint", "w00.average", n) for n in (1, 2, 3)
     ]
 
 
 def test_without_a_name_it_is_the_exercise_one_is_at(course, capsys):
     assert "w00.answer" in said(capsys, hint)[1]
-    events.append("attempt", ex="w00.answer", status="pass", mistake=None)
+    here().remember("attempt", ex="w00.answer", status="pass", mistake=None)
     assert "w00.row_means" in said(capsys, hint)[1]
-    events.append("attempt", ex="w00.average", status="values", mistake=None)
+    here().remember("attempt", ex="w00.average", status="values", mistake=None)
     assert "w00.average" in said(capsys, hint)[1]
 
 
 def test_all_done(course, capsys):
     for key in ("w00.answer", "w00.row_means", "w00.shapes", "w00.average"):
-        events.append("attempt", ex=key, status="pass", mistake=None)
+        here().remember("attempt", ex=key, status="pass", mistake=None)
     assert "nothing left" in said(capsys, hint)[1]
 
 
@@ -71,21 +71,21 @@ def test_not_before_a_pass(course, capsys):
     code, out = said(capsys, solution, "w00.answer")
     assert code == 1 and "return 42" not in out
     assert "3 of 3 hints left" in out and "INSIST=1" in out
-    assert events.read() == []
+    assert here().events() == []
 
 
 def test_on_insistence_and_remembered(course, capsys):
     code, out = said(capsys, solution, "w00.answer", "--insist")
     assert code == 0 and "    return 42" in out and "## Exercise 1" in out
-    assert [event["kind"] for event in events.read()] == ["solution"]
+    assert [event["kind"] for event in here().events()] == ["solution"]
 
 
 def test_after_a_pass(course, capsys):
-    events.append("attempt", ex="w00.average", status="pass", mistake=None)
+    here().remember("attempt", ex="w00.average", status="pass", mistake=None)
     code, out = said(capsys, solution, "w00.average")
     assert code == 0 and "return total / len(values)" in out
     assert "SOLUTION" not in out and "STUB" not in out and "fault = ..." not in out
-    assert [event["kind"] for event in events.read()] == ["attempt"]
+    assert [event["kind"] for event in here().events()] == ["attempt"]
 
 
 def test_only_the_prose_of_the_exercise_itself(course, capsys):

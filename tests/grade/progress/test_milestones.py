@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from labkit.book.work import here
 from labkit import paths
 from labkit.book.course import lesson_paths, read_lesson
 from labkit.grade.progress.history import history
@@ -67,7 +68,7 @@ def test_the_section_ends_at_the_next_heading(course):
 
 def test_a_picture_is_taken_and_nothing_else_of_it(course):
     save(course, **{"t-made": [shown("<script>x</script>" + PICTURE)], "t-after": [printed("not this")]})
-    (made,) = reached(course)
+    (made,) = reached(here(course))
     assert (made.week, made.title, made.text) == (3, "a picture of mine", "")
     assert made.picture == '<img alt="a &lt;ring&gt;" src="data:image/svg+xml,%3Csvg/%3E">'
     text = page(history([], {}, {}), datetime(2026, 3, 9), [made])
@@ -78,14 +79,14 @@ def test_a_picture_is_taken_and_nothing_else_of_it(course):
 def test_a_very_wide_picture_is_marked_for_a_row_of_its_own(course, height, wide):
     size = f'width="700" height="{height}"'
     save(course, **{"t-made": [shown(PICTURE.replace('width="9"', size))]})
-    (made,) = reached(course)
+    (made,) = reached(here(course))
     assert made.picture.startswith('<img class="wide"') == wide
 
 
 def test_of_several_pictures_the_first_is_shown(course):
     second = PICTURE.replace("ring", "failure")
     save(course, **{"t-made": [shown(PICTURE), shown(second)]})
-    (made,) = reached(course)
+    (made,) = reached(here(course))
     assert "ring" in made.picture and "failure" not in made.picture
 
 
@@ -93,7 +94,7 @@ def test_week_3_shows_what_is_read_not_what_is_misread(tmp_path):
     """The solutions in place of a learner's notebooks: they have the outputs of every milestone."""
     (tmp_path / "solutions").symlink_to(paths.root() / "solutions")
     (tmp_path / "weeks").symlink_to(paths.root() / "solutions")
-    made = {(one.week, one.title): one for one in reached(tmp_path)}
+    made = {(one.week, one.title): one for one in reached(here(tmp_path))}
     assert (
         len(made) == 8 and 'alt="16 images:' in made[3, "handwritten digits, read by your own code"].picture
     )
@@ -105,12 +106,12 @@ def test_week_3_shows_what_is_read_not_what_is_misread(tmp_path):
 )
 def test_printed_lines_share_a_row_if_they_are_short(course, line, wide):
     save(course, **{"t-made": [printed(f"{line}\nend")]})
-    assert ('<pre class="wide">' in page(history([], {}, {}), made=reached(course))) == wide
+    assert ('<pre class="wide">' in page(history([], {}, {}), made=reached(here(course)))) == wide
 
 
 def test_lines_of_text_in_either_form(course):
     save(course, **{"t-made": [printed(["one\n", "<two>\n"])]})
-    (made,) = reached(course)
+    (made,) = reached(here(course))
     assert made.text == "one\n<two>"
     assert "one\n&lt;two&gt;" in page(history([], {}, {}), made=[made])
 
@@ -118,7 +119,7 @@ def test_lines_of_text_in_either_form(course):
 def test_the_longest_text_is_shown_from_its_beginning(course):
     play = "\n".join(f"line {n}" for n in range(40))
     save(course, **{"t-made": [printed("true\n"), printed(play), printed("one more\nnumber")]})
-    (made,) = reached(course)
+    (made,) = reached(here(course))
     assert made.text.split("\n") == [*(f"line {n}" for n in range(16)), "…"]
 
 
@@ -136,15 +137,15 @@ def test_the_longest_text_is_shown_from_its_beginning(course):
 )
 def test_not_reached(course, outputs):
     save(course, **{"t-made": outputs})
-    assert reached(course) == []
+    assert reached(here(course)) == []
 
 
 def test_a_missing_or_broken_notebook_or_lesson(course):
-    assert reached(course) == []
+    assert reached(here(course)) == []
     (course / "weeks/week03_nets/01_one.ipynb").write_text('{"cells"')
-    assert reached(course) == []
+    assert reached(here(course)) == []
     (course / "solutions/week03_nets/01_one.py").write_text("# %% \n")
-    assert reached(course) == []
+    assert reached(here(course)) == []
 
 
 def test_every_week_after_the_first_has_a_milestone():

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from labkit.book.work import here
 from labkit.exercises import all_exercises
 from labkit.exercises.declare import Item, Mistake, Predict
-from labkit.book import events
 from labkit.grade.progress import terminal
 from labkit.grade.progress.history import Prediction, calibration_words, duration, history
 from labkit.grade.progress.page import _sentence, _span, page
@@ -68,7 +68,7 @@ def test_attempts_until_the_first_pass():
         attempt("w00.a", "pass", 5),
         attempt("w00.b", "pass", 6),
     )
-    a, b = state.work["w00.a"], state.work["w00.b"]
+    a, b = state.standing["w00.a"], state.standing["w00.b"]
     assert (a.attempts, a.first_try, a.passed_at) == (3, False, START + 240)
     assert (b.attempts, b.first_try) == (1, True)
     assert state.overcome() == [("w00.a", "off")]
@@ -87,7 +87,7 @@ def test_what_comes_next():
 
 def test_a_pass_that_no_longer_holds_is_shown_and_stays_a_pass():
     state = replay(attempt("w00.a"), attempt("w00.a", "values", 1))
-    assert state.work["w00.a"].kind == "failing" and state.passed == state.failing == ["w00.a"]
+    assert state.standing["w00.a"].state == "failing" and state.passed == state.failing == ["w00.a"]
     assert any(line.startswith("  [!] w00.a") for line in terminal.report(state))
     assert terminal.summary(state).startswith("1 of 4 exercises passed, 1 on the first try, 1 failing now;")
 
@@ -120,13 +120,13 @@ def test_a_course_with_a_failing_exercise_is_not_done():
 
 def test_time_does_not_count_pauses():
     state = replay(attempt("w00.a", "error", 0), attempt("w00.a", minute=10), attempt("w00.b", minute=600))
-    assert state.seconds == 600 and state.work["w00.b"].seconds == 0
+    assert state.seconds == 600 and state.standing["w00.b"].seconds == 0
 
 
 def test_a_solution_shown_first_is_no_first_try():
     shown = {"kind": "solution", "at": START, "ex": "w00.a"}
-    assert not replay(shown, attempt("w00.a", minute=1)).work["w00.a"].first_try
-    assert replay(attempt("w00.a"), shown).work["w00.a"].first_try
+    assert not replay(shown, attempt("w00.a", minute=1)).standing["w00.a"].first_try
+    assert replay(attempt("w00.a"), shown).standing["w00.a"].first_try
 
 
 def test_a_mistake_is_not_overcome_by_reading_the_solution():
@@ -198,7 +198,7 @@ def test_a_time_after_now_is_not_believed_but_the_rest_of_its_event_is():
     later = datetime(2035, 1, 1).timestamp()
     state = replay(attempt("w00.a"), attempt("w00.b") | {"at": later}, attempt("w01.a", minute=5))
     assert list(state.days.values()) == [2] and state.seconds == 300
-    assert state.passed == ["w00.a", "w00.b", "w01.a"] and state.work["w00.b"].passed_at == START
+    assert state.passed == ["w00.a", "w00.b", "w01.a"] and state.standing["w00.b"].passed_at == START
     first = replay(attempt("w00.a") | {"at": later})
     assert first.passed == ["w00.a"] and first.days == {} and "2035" not in page(first)
     assert sum(replay(attempt("w00.a") | {"at": NOW + 3600}).days.values()) == 1, "a clock may be a bit ahead"
@@ -206,7 +206,7 @@ def test_a_time_after_now_is_not_believed_but_the_rest_of_its_event_is():
 
 def test_a_mistake_that_is_not_declared_is_not_counted():
     state = replay(attempt("w00.a", "values", mistake="x"), attempt("w00.a", "shape", mistake="off"))
-    assert state.work["w00.a"].mistakes == ["off"] and state.work["w00.a"].attempts == 2
+    assert state.standing["w00.a"].mistakes == ["off"] and state.standing["w00.a"].attempts == 2
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(0, "0 min"), (3599, "1 h 0 min"), (7800, "2 h 10 min")])
@@ -224,27 +224,27 @@ def course(tmp_path, monkeypatch):
 
 
 def test_torn_lines_cost_only_themselves(course):
-    events.append("attempt", ex="w00.a")
-    with events.file().open("a") as file:
+    here().remember("attempt", ex="w00.a")
+    with (here().progress / "events.jsonl").open("a") as file:
         file.write('{"kind": "attempt", "ex": "w0')  # a torn line, without its end
-    events.append("hint", ex="w00.b")
-    with events.file().open("ab") as file:
+    here().remember("hint", ex="w00.b")
+    with (here().progress / "events.jsonl").open("ab") as file:
         file.write(b"\n\xff\xfe[1]\n[1, 2]\n{}\n" + b"[" * 100_000 + b"\n")
-    assert [event["kind"] for event in events.read()] == ["attempt", "hint"]
+    assert [event["kind"] for event in here().events()] == ["attempt", "hint"]
 
 
 def test_an_answer_that_cannot_be_written_costs_only_its_memory(course):
     loop = []
     loop.append(loop)
-    events.append("prediction", answer=loop)
-    events.append("prediction", answer={(1, 2): 3, "a": object})
-    assert [event["answer"]["a"] for event in events.read()] == ["<class 'object'>"]
+    here().remember("prediction", answer=loop)
+    here().remember("prediction", answer={(1, 2): 3, "a": object})
+    assert [event["answer"]["a"] for event in here().events()] == ["<class 'object'>"]
 
 
 def test_a_folder_that_cannot_be_written(course):
     (course / "progress").write_text("a file where the folder should be")
-    events.append("attempt", ex="w00.a")
-    assert events.read() == []
+    here().remember("attempt", ex="w00.a")
+    assert here().events() == []
 
 
 # the page
@@ -376,7 +376,7 @@ def test_titles_are_escaped():
 def test_the_command(course, capsys):
     for folder in ("weeks", "solutions"):
         (course / folder).mkdir()
-    events.append("attempt", ex="w00.answer", status="pass", mistake=None)
+    here().remember("attempt", ex="w00.answer", status="pass", mistake=None)
     assert terminal.main([]) == 0
     out = capsys.readouterr().out
     assert "1 of " in out and "[x] w00.answer" in out and "Next: w00.row_means" in out
@@ -387,13 +387,13 @@ def test_the_command(course, capsys):
 
 def test_progress_hint_and_solution_do_not_import_torch():
     code = (
-        "import sys\nfrom labkit.grade.progress import hint, solution, terminal\nterminal.load()\n"
+        "import sys\nfrom labkit.grade.progress import hint, solution, terminal\nterminal.load(terminal.here())\n"
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3]).returncode == 0
 
 
 def test_events_are_plain_lines(course):
-    events.append("attempt", ex="w00.a", headline="zwei\nZeilen, é")
-    (line,) = [line for line in events.file().read_text().splitlines() if line]
+    here().remember("attempt", ex="w00.a", headline="zwei\nZeilen, é")
+    (line,) = [line for line in (here().progress / "events.jsonl").read_text().splitlines() if line]
     assert json.loads(line)["headline"] == "zwei\nZeilen, é"
