@@ -77,10 +77,11 @@ site: $(VENV)/.installed-site ## the course as a website in site/ (SOLUTIONS=1)
 lines: $(VENV)/.installed     ## authors: how large each part of labkit is
 	@$(LABKIT) lines
 
-lint: $(VENV)/.installed-test ## authors: ruff and mypy
+lint: $(VENV)/.installed-test ## authors: ruff, mypy, and the order of the rooms
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 test: lint                    ## everything that CI runs
 	@$(LABKIT) warm

@@ -8,7 +8,7 @@ import torch
 
 import labkit
 from labkit import bench
-from labkit.bench import harness, micro, sections
+from labkit.bench import harness, micro
 from labkit.bench.models import Case, Trainer
 
 SMALL = [
@@ -85,14 +85,6 @@ def test_an_engine_that_takes_too_long_is_ended_and_gets_another_chance():
         return workers[0].ask(**harness.prepare(SMALL[0]))
 
     assert len(harness.with_workers(["labkit"], 1, run)) == 3
-
-
-def test_table_lines_up():
-    assert sections.table(["a", "ms"], [["long name", "1.0"]]).splitlines() == [
-        "a           ms",
-        "---------  ---",
-        "long name  1.0",
-    ]
 
 
 def test_main_runs_a_section_and_keeps_it(tmp_path, monkeypatch, capsys):
