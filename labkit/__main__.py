@@ -22,6 +22,7 @@ COMMANDS = {
     "solutions": ("labkit.grade.lanes.run_solutions", "run every solution notebook, outputs compared"),
     "site": ("labkit.site", "the course as a website, for reading"),
     "audit": ("labkit.grade.audit.command", "prove the grader: every mistake is caught by name"),
+    "test": ("labkit.gate", "everything that CI runs, or what one week needs"),
     "bench": ("labkit.bench", "measure labkit beside torch"),
     "lines": ("labkit.lines", "how large the package is, room by room"),
     "kernels": ("labkit.kernels.cuda.compiled", "compile the CUDA kernels, with or without a GPU"),
