@@ -9,7 +9,7 @@ endif
 LABKIT := $(BIN)/python -m labkit
 
 .DEFAULT_GOAL := help
-.PHONY: help lab check watch hint solution reset progress update doctor build import solutions audit bench site lines test lint warm
+.PHONY: help lab check watch hint solution reset progress update doctor build new import solutions audit bench site lines test lint warm
 
 help:            ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -58,6 +58,9 @@ warm: $(VENV)/.installed      ## compile the kernels once
 
 build: $(VENV)/.installed     ## authors: regenerate the notebooks (WEEK=2)
 	@$(LABKIT) build $(if $(WEEK),--week $(WEEK))
+
+new: $(VENV)/.installed       ## authors: a new exercise to be filled in (EX=w08.guard, LESSON=week08_kernels/02_cuda)
+	@$(LABKIT) new $(EX) $(if $(LESSON),--lesson $(LESSON))
 
 import: $(VENV)/.installed    ## authors: bring an edited solution notebook back (FILE=solutions/…)
 	@$(LABKIT) import $(FILE)

@@ -18,6 +18,7 @@ COMMANDS = {
     "update": ("labkit.book.update", "merge a new release into your notebooks; backup first"),
     "doctor": ("labkit.doctor", "is everything installed and working?"),
     "build": ("labkit.book.build", "regenerate the notebooks from their sources"),
+    "new": ("labkit.book.scaffold", "a new exercise: its file and its cells, to be filled in"),
     "import": ("labkit.book.importer", "bring an edited solution notebook back to its source"),
     "solutions": ("labkit.grade.lanes.run_solutions", "run every solution notebook, outputs compared"),
     "site": ("labkit.site", "the course as a website, for reading"),
