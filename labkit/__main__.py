@@ -25,7 +25,7 @@ COMMANDS = {
     "bench": ("labkit.bench", "measure labkit beside torch"),
     "lines": ("labkit.lines", "how large the package is, room by room"),
     "kernels": ("labkit.kernels.cuda.compiled", "compile the CUDA kernels, with or without a GPU"),
-    "warm": ("labkit.kernels.warm", "compile the kernels once, so that no lesson waits for it"),
+    "warm": ("labkit.warm", "compile the kernels once, so that no lesson waits for it"),
     "merge-driver": ("labkit.book.driver", "what git calls to merge notebooks"),
 }
 
