@@ -62,6 +62,13 @@ def exp(k, x):
 
 
 @op(method=True, in_place=True)
+def exp2(k, x):
+    """2^x"""
+    y = k.exp2(floating(x))
+    return y, lambda g: k.mul(g, k.mul(y, math.log(2)))
+
+
+@op(method=True, in_place=True)
 def expm1(k, x):
     """e^x - 1, accurate near 0"""
     y = k.expm1(floating(x))
