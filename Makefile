@@ -57,6 +57,7 @@ warm: $(VENV)/.installed      ## compile the kernels once
 	@$(LABKIT) warm
 
 build: $(VENV)/.installed     ## authors: regenerate the notebooks (WEEK=2)
+	@$(LABKIT) stubs
 	@$(LABKIT) build $(if $(WEEK),--week $(WEEK))
 
 import: $(VENV)/.installed    ## authors: bring an edited solution notebook back (FILE=solutions/…)

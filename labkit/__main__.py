@@ -23,6 +23,7 @@ COMMANDS = {
     "site": ("labkit.site", "the course as a website, for reading"),
     "audit": ("labkit.grade.audit", "prove the grader: every mistake is caught by name"),
     "bench": ("labkit.bench", "measure labkit beside torch"),
+    "stubs": ("labkit.stubs", "what editors read about labkit's names"),
     "lines": ("labkit.lines", "how large the package is, room by room"),
     "kernels": ("labkit.kernels.cuda.compiled", "compile the CUDA kernels, with or without a GPU"),
     "warm": ("labkit.warm", "compile the kernels once, so that no lesson waits for it"),

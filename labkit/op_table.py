@@ -25,6 +25,7 @@ class Public:
     in_place: bool  # x.f_()
     functional: bool | str  # labkit.nn.functional.f(x); "inplace": it also takes torch's argument `inplace`
     aliases: tuple[str, ...]  # other names of the function and the method
+    returns: str  # the type of the result, for editors (stubs.py)
 
 
 PUBLIC: dict[str, Public] = {}
@@ -38,6 +39,7 @@ def publish(
     in_place: bool = False,
     functional: bool | str = False,
     aliases: str = "",
+    returns: str = "Tensor",
 ) -> None:
     """Offer `call` under its name: as a method and so, if nothing else is said, also as `labkit.f`."""
     name = call.__name__
@@ -46,7 +48,8 @@ def publish(
             f"two functions are called {name}: in {file_of(PUBLIC[name].call)} and {file_of(call)}"
         )
     as_function = method if function is None else function
-    PUBLIC[name] = Public(call, as_function, method, in_place, functional, tuple(aliases.split()))
+    others = tuple(aliases.split())
+    PUBLIC[name] = Public(call, as_function, method, in_place, functional, others, returns)
 
 
 def composed(**names: Any) -> Callable[[Op], Op]:

@@ -120,19 +120,19 @@ def isclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):
     return near | (isnan(input) & isnan(other)) if equal_nan else near
 
 
-@composed(method=True)
+@composed(method=True, returns="bool")
 def allclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Whether all elements are close, as a Python bool"""
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
-@composed(method=True)
+@composed(method=True, returns="bool")
 def equal(input, other):
     """Whether shapes and all elements are equal, as a Python bool"""
     return input.shape == other.shape and bool((input == other).all())
 
 
-@composed(method=True)
+@composed(method=True, returns="bool")
 def is_floating_point(input):
     """Whether the tensor holds floating-point numbers"""
     return input.dtype in FLOATS

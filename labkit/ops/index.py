@@ -261,7 +261,7 @@ def index_put(input, indices, values, accumulate=False):
     return out
 
 
-@composed(method=True)
+@composed(method=True, returns="Extreme")
 def sort(input, dim=-1, descending=False, stable=False):
     """`(values, indices)` in order along `dim`; equal elements keep their order"""
     indices = argsort(input, dim, descending)
@@ -275,7 +275,7 @@ def argsort(input, dim=-1, descending=False, stable=False):
     return _order(*_one_axis(input), axis=axis, descending=bool(descending)).reshape(input.shape)
 
 
-@composed(method=True)
+@composed(method=True, returns="Extreme")
 def topk(input, k, dim=-1, largest=True, sorted=True):
     """The k largest (or smallest) elements along `dim` as `(values, indices)`, in order"""
     axis = axis_of("topk", dim, input.ndim)
@@ -288,14 +288,14 @@ def topk(input, k, dim=-1, largest=True, sorted=True):
     return Extreme(gather(input, dim, indices), indices)
 
 
-@composed(method=True)
+@composed(method=True, returns="Any")
 def nonzero(input, *, as_tuple=False):
     """The positions of all elements that are not 0: (count, ndim), or one tensor per axis"""
     places = _nonzero(_one_axis(input)[0] if as_tuple else input)
     return tuple(places[:, i] for i in range(places.shape[1])) if as_tuple else places
 
 
-@composed(method=True)
+@composed(method=True, returns="Any")
 def where(condition, input=None, other=None):
     """input where the condition is true, else other; without both, the positions where it is true"""
     if input is None and other is None:

@@ -25,7 +25,7 @@ def _avg_pool2d(k, x, *, size, stride, padding, out, count_include_pad, divisor_
 # ---- composed ----
 
 
-@composed(functional=True)
+@composed(functional=True, returns="Any")
 def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The largest value of each window of (N, C, H, W) or (C, H, W); indices point into the flat H * W."""
     batch, window = _windows("max_pool2d", input, kernel_size, stride, padding, dilation, ceil_mode)

@@ -23,7 +23,7 @@ def rnn(k, x, h0, w_ih, w_hh, b_ih=None, b_hh=None, *, nonlinearity="tanh", need
     return y, backward
 
 
-@op(functional=True)
+@op(functional=True, returns="tuple[Tensor, Tensor]")
 def lstm(k, x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, *, need):
     """c = f c + i g, h = o tanh(c) at every step -> y, c"""
     _check("lstm", 4, x, h0, w_ih, w_hh, b_ih, b_hh)

@@ -277,13 +277,13 @@ def _pick(name, input, other, keepdim, dim, amount, pairwise, where):
     )
 
 
-@composed(method=True)
+@composed(method=True, returns="Any")
 def max(input, other=None, keepdim=False, *, dim=None):
     """The largest element; with `dim`, `(values, indices)` along it; with a tensor, of each pair."""
     return _pick("max", input, other, keepdim, dim, amax, maximum, argmax)
 
 
-@composed(method=True)
+@composed(method=True, returns="Any")
 def min(input, other=None, keepdim=False, *, dim=None):
     """The smallest element; with `dim`, `(values, indices)` along it; with a tensor, of each pair."""
     return _pick("min", input, other, keepdim, dim, amin, minimum, argmin)

@@ -384,7 +384,7 @@ def select(input, dim, index):
     return input[(slice(None),) * axis_of("select", dim, input.ndim) + (index,)]
 
 
-@composed(method=True)
+@composed(method=True, returns="tuple[Tensor, ...]")
 def split(tensor, split_size_or_sections, dim=0):
     """Pieces along `dim`: of one size (the last may be smaller), or of the given sizes (views)"""
     d, sizes = axis_of("split", dim, tensor.ndim), split_size_or_sections
@@ -399,7 +399,7 @@ def split(tensor, split_size_or_sections, dim=0):
     return tuple(narrow(tensor, d, a, size) for a, size in zip(starts, sizes, strict=True))
 
 
-@composed(method=True)
+@composed(method=True, returns="tuple[Tensor, ...]")
 def chunk(input, chunks, dim=0):
     """At most `chunks` pieces of equal size along `dim` (the last may be smaller; views)"""
     if chunks < 1:
@@ -408,7 +408,7 @@ def chunk(input, chunks, dim=0):
     return split(input, [0] * chunks if n == 0 else -(-n // chunks), dim)
 
 
-@composed(method=True)
+@composed(method=True, returns="tuple[Tensor, ...]")
 def unbind(input, dim=0):
     """The slices along `dim` (views)"""
     return tuple(select(input, dim, i) for i in range(input.shape[axis_of("unbind", dim, input.ndim)]))
@@ -429,7 +429,7 @@ def diag(input, diagonal=0):
 _diagonal = diagonal
 
 
-@composed(function=True)
+@composed(function=True, returns="tuple[Tensor, ...]")
 def broadcast_tensors(*tensors):
     """All tensors expanded to their common shape"""
     shape = broadcast_shapes("broadcast_tensors", *(x.shape for x in tensors))

@@ -1,13 +1,10 @@
 """Windows that slide over images: their sizes as arguments, and the windows themselves as columns."""
 
 import math
-from collections.abc import Sequence
 
 from labkit.autograd import op
 from labkit.errors import ShapeError
 from labkit.op_table import composed
-
-Pair = int | Sequence[int]
 
 
 def pair(value):
