@@ -1,4 +1,4 @@
-"""A learner's kernels over those of the CPU; `tests/cuda/device/test_yours.py` does the same on the device."""
+"""A learner's kernels over those of the CPU. On the device: `tests/cuda/device/test_yours.py`."""
 
 import types
 

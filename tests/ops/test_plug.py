@@ -303,8 +303,8 @@ def said(backward, error=RuntimeError, value=None):
 
 def test_too_few_gradients():
     assert said(lambda g: g) == (
-        "backward of your layer_norm returned 1 gradients; wanted 2: one for each of input, weight; None where "
-        "there is none."
+        "backward of your layer_norm returned 1 gradients; wanted 2: one for each of input, weight; "
+        "None where there is none."
     )
     assert "returned 5 gradients; wanted 2" in said(lambda g: (g,) * 5)
 

@@ -91,6 +91,12 @@ def test_a_missing_kernel_is_named_with_the_file_where_it_belongs(monkeypatch):
         cuda.exp3  # noqa: B018
 
 
+def test_a_name_that_labkit_does_not_have_suggests_the_nearest():
+    with pytest.raises(AttributeError, match=r"labkit has no name 'sofmax'\. Did you mean 'softmax'\?"):
+        labkit.sofmax  # noqa: B018
+    assert not hasattr(labkit, "gelu"), "as in torch, it is in nn.functional only"
+
+
 # ---- editors ----
 
 
