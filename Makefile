@@ -57,6 +57,7 @@ warm: $(VENV)/.installed      ## compile the kernels once
 	@$(LABKIT) warm
 
 build: $(VENV)/.installed     ## authors: regenerate the notebooks (WEEK=2)
+	@$(LABKIT) stubs
 	@$(LABKIT) build $(if $(WEEK),--week $(WEEK))
 
 new: $(VENV)/.installed       ## authors: a new exercise to be filled in (EX=w08.guard, LESSON=week08_kernels/02_cuda)

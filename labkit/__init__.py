@@ -55,10 +55,17 @@ def __getattr__(name: str) -> Any:
     else:
         engine = importlib.import_module("labkit.engine")
         if not hasattr(engine, name):
-            raise AttributeError(f"labkit has no name {name!r}")
+            raise AttributeError(f"labkit has no name {name!r}{_nearest(name)}")
         value = getattr(engine, name)
     globals()[name] = value
     return value
+
+
+def _nearest(name: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, __dir__(), 1)
+    return f". Did you mean {near[0]!r}?" if near else ""
 
 
 def __dir__() -> list[str]:

@@ -25,9 +25,10 @@ COMMANDS = {
     "audit": ("labkit.grade.audit.command", "prove the grader: every mistake is caught by name"),
     "test": ("labkit.gate", "everything that CI runs, or what one week needs"),
     "bench": ("labkit.bench", "measure labkit beside torch"),
+    "stubs": ("labkit.stubs", "what editors read about labkit's names"),
     "lines": ("labkit.lines", "how large the package is, room by room"),
     "kernels": ("labkit.kernels.cuda.compiled", "compile the CUDA kernels, with or without a GPU"),
-    "warm": ("labkit.kernels.warm", "compile the kernels once, so that no lesson waits for it"),
+    "warm": ("labkit.warm", "compile the kernels once, so that no lesson waits for it"),
     "merge-driver": ("labkit.book.driver", "what git calls to merge notebooks"),
 }
 

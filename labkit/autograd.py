@@ -26,7 +26,7 @@ from labkit.grad_mode import is_grad_enabled as is_grad_enabled
 from labkit.grad_mode import mode
 from labkit.grad_mode import no_grad as no_grad
 from labkit.grad_mode import set_grad_enabled as set_grad_enabled
-from labkit.op_table import OPS, Form, Op, call_plugged, plugged, watchers
+from labkit.op_table import OPS, Form, plugged, publish, watchers
 
 Array = Any  # a NumPy array, or an array of another device
 
@@ -75,6 +75,8 @@ def _captured(function: Callable[..., Any]) -> list[Array]:
         value = todo.pop()
         if hasattr(value, "nbytes") and hasattr(value, "strides"):
             found.append(value)
+        elif isinstance(value, Tensor):
+            found.append(value.data)
         elif isinstance(value, (tuple, list)):
             todo.extend(value)
         elif inspect.isfunction(value):
@@ -97,8 +99,11 @@ def draw(tensor: Any) -> str:
 # ---- declaring an op ----
 
 
-def op(fn: Callable[..., Any]) -> Op:
+def op(fn: Callable[..., Any] | None = None, **names: Any) -> Any:
     """Make an op of `fn(k, *arrays, **parameters) -> value, backward`.
+
+    `@op` alone makes a part for other functions, `@op(method=True)` and its like offer it to users: see
+    `op_table.publish` for the names.
 
     `k` holds the kernels. `value` is an array, or a tuple of arrays; `backward` takes one gradient per value
     (None for one of several values that nobody used) and returns one gradient (or None) per array, or it is
@@ -107,17 +112,23 @@ def op(fn: Callable[..., Any]) -> Op:
     summing are done for it. Parameters are keyword-only in `fn`; callers may pass them by position after the
     arrays, as in torch. A parameter called `need` receives a list: which arrays want a gradient.
     """
+    if fn is None:
+        return functools.partial(op, **names)
     form = Form(fn)
     name, count, parameters, wants_need = form.name, form.count, set(form.parameters), form.wants_need
+    written = fn.__name__  # with its underscore: a part of another function is not what users plug
 
     @functools.wraps(fn)
     def call(*inputs: Any, **params: Any) -> Any:
+        # 1. Sort the arguments, unless they are sorted: tensors into `inputs`, the rest into `params`.
         if count is not None and (len(inputs) != count or (params and not params.keys() <= parameters)):
             inputs = form.bind(inputs, params)
-        if plugged and name in plugged:
-            return call_plugged(name, inputs, params)
+        # 2. Give way to a learner's implementation, if one is plugged in; tell whoever watches.
+        if plugged and written in plugged:
+            return plugged[written](*inputs, **params)
         for watcher in watchers:
             watcher(name)
+        # 3. Take the arrays out of the tensors. Which want a gradient? Which device are they on?
         data, need, device = [], [], "cpu"
         for t in inputs:
             if isinstance(t, Tensor):
@@ -126,26 +137,32 @@ def op(fn: Callable[..., Any]) -> Op:
                 data.append(t.data)
                 need.append(t.requires_grad)
                 if t.device != device:
-                    device = _common_device(name, inputs)
+                    device = common_device(name, inputs)
             else:
                 data.append(t if t is None else _number(name, t))
                 need.append(False)
+        # 4. Pick the kernels of that device, and decide whether this call goes on the tape.
         k = backends.of(device) if device != "cpu" else backends.current_kernels
         record = True in need and mode.recording
         if wants_need:
             params["need"] = need if record else [False] * len(need)
+        # 5. Run the op: its value, and the closure that knows the way back.
         try:
             value, backward = fn(k, *data, **params)
         except ValueError as error:
             raise _explained(error, name, data) from None
+        # 6. Wrap the value as a tensor, or several; one may be a view of an input.
         many = value.__class__ is tuple
-        out = tuple([_wrap(k, v, inputs, device) for v in value]) if many else _wrap(k, value, inputs, device)
+        out = tuple([wrap(k, v, inputs, device) for v in value]) if many else wrap(k, value, inputs, device)
+        # 7. Write a node on the tape.
         if record and backward is not None:
-            _record(name, inputs, out if many else (out,), backward, k)
+            record_call(name, inputs, out if many else (out,), backward, k)
         return out
 
     call.__signature__ = form.signature  # type: ignore[attr-defined]
     OPS[name] = call
+    if names:
+        publish(call, **names)
     return call
 
 
@@ -171,8 +188,9 @@ def not_a_tensor(name: str, value: Any) -> TypeError:
     return TypeError(f"{name}() works on labkit tensors and numbers, got {kind}. {advice}")
 
 
-def _common_device(name: str, inputs: Sequence[Any]) -> str:
-    devices = sorted({t.device for t in inputs if isinstance(t, Tensor)})
+def common_device(name: str, inputs: Sequence[Any]) -> str:
+    """The device of the tensors among the inputs; more than one is an error."""
+    devices = sorted({t.device for t in inputs if isinstance(t, Tensor)}) or ["cpu"]
     if len(devices) > 1:
         raise RuntimeError(
             f"{name}() got tensors on {' and '.join(devices)}. Move one of them: x.to(device)."
@@ -191,7 +209,7 @@ def _explained(error: ValueError, name: str, data: Sequence[Any]) -> Exception:
     )
 
 
-def _wrap(k: Any, value: Array, inputs: Sequence[Any], device: str) -> Any:
+def wrap(k: Any, value: Array, inputs: Sequence[Any], device: str) -> Any:
     """A tensor for one output, which may be a view of an input."""
     out = Tensor(value if value.__class__ is k.Array else k.asarray(value), False, device)
     if getattr(value, "base", None) is not None and k.is_view(value):
@@ -204,7 +222,7 @@ def _wrap(k: Any, value: Array, inputs: Sequence[Any], device: str) -> Any:
     return out
 
 
-def _record(
+def record_call(
     name: str, inputs: Sequence[Any], outs: tuple[Any, ...], backward: Callable[..., Any], k: Any
 ) -> None:
     """Write one op call on the tape."""
@@ -347,7 +365,7 @@ def _send_back(node: Node, grads: list[Array], pending: dict[Node, list[Array]])
             if edge[0].leaf is not None and (id(g) in seen or k.is_view(g)):
                 g = k.copy(g)  # a leaf keeps its gradient: it must not share memory with another
             seen.add(id(g))
-            _accumulate(pending, edge, g)
+            _accumulate(pending, edge, g, node)
 
 
 def _call_backward(node: Node, grads: list[Array]) -> Sequence[Any]:
@@ -361,16 +379,29 @@ def _call_backward(node: Node, grads: list[Array]) -> Sequence[Any]:
     result = node.backward(*grads)
     if result.__class__ is not tuple:
         result = (result,)
+    if len(result) != len(node.edges):
+        raise RuntimeError(
+            f"backward of {node.name} returned {len(result)} gradients; wanted {len(node.edges)}: one per "
+            "input, in the order of the inputs, None for an input that needs none."
+        )
     if mode.anomaly:
         _check_finite(node, result)
     return result
 
 
-def _accumulate(pending: dict[Node, list[Array]], edge: tuple[Node, int], g: Array) -> None:
+def _accumulate(
+    pending: dict[Node, list[Array]], edge: tuple[Node, int], g: Array, sender: Node | None = None
+) -> None:
     """Add `g`, summed over broadcast axes and cast back, to the gradient that waits at `edge`."""
     node, slot = edge
     shape, dtype = node.outputs[slot]
     if g.shape != shape:
+        if sender is not None and not broadcasts(shape, g.shape):
+            which = [i for i, e in enumerate(sender.edges) if e == edge]
+            raise ShapeError(
+                f"backward of {sender.name} returned a gradient of shape {tuple(g.shape)} for its input "
+                f"{' or '.join(map(str, which))}; wanted {tuple(shape)}, the shape of that input."
+            )
         g = unbroadcast(node.kernels, g, shape)
     if g.dtype is not dtype and g.dtype != dtype:
         g = node.kernels.cast(g, dtype)
@@ -378,6 +409,12 @@ def _accumulate(pending: dict[Node, list[Array]], edge: tuple[Node, int], g: Arr
     if waiting is None:
         waiting = pending[node] = [None] * len(node.outputs)
     waiting[slot] = g if waiting[slot] is None else node.kernels.add(waiting[slot], g)
+
+
+def broadcasts(shape: tuple[int, ...], larger: tuple[int, ...]) -> bool:
+    """Can an array of `shape` be repeated to the larger shape, so that a gradient can be summed back?"""
+    pairs = zip(reversed(shape), reversed(larger), strict=False)
+    return len(shape) <= len(larger) and all(n in (1, m) for n, m in pairs)
 
 
 def unbroadcast(k: Any, g: Array, shape: tuple[int, ...]) -> Array:

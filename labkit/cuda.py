@@ -173,7 +173,7 @@ def moved(tensor: Any, device: str) -> Any:
     move, back = (_upload, _download) if device == "cuda" else (_download, _upload)
     out = Tensor(move(tensor.data), device=device)
     if tensor.requires_grad and grad_mode.mode.recording:
-        autograd._record("to", (tensor,), (out,), back, backends.of(device))
+        autograd.record_call("to", (tensor,), (out,), back, backends.of(device))
     return out
 
 

@@ -56,7 +56,8 @@ from labkit.dtypes import (
 from labkit.dtypes import bool_ as bool
 from labkit.errors import NotSupported, ShapeError
 from labkit.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from labkit.op_table import plug, watch_ops
+from labkit.op_table import watch_ops
+from labkit.plugging import plug
 from labkit.random import Generator, get_rng_state, manual_seed, set_rng_state
 from labkit.serialization import load, save
 from labkit.tensor import Size, Tensor, tensor

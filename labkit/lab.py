@@ -85,8 +85,8 @@ def main(argv: list[str]) -> int:
         if not options.no_browser:
             webbrowser.open(address)
         return 0
+    from labkit import warm
     from labkit.book.driver import install_merge_driver
-    from labkit.kernels import warm
 
     warm.main([])
     install_merge_driver(work.folder)

@@ -15,8 +15,8 @@ from labkit.text import ruled
 
 PACKAGE = Path(__file__).parent
 CORE = (
-    "autograd backends creation dtypes engine errors grad_mode gradcheck lazy op_table printing random "
-    "serialization tensor"
+    "autograd backends creation dtypes engine errors grad_mode gradcheck lazy op_table plugging printing "
+    "random serialization tensor"
 )
 ROOMS = {  # heading -> rooms: folders, or files of the package
     "engine": {

@@ -1,16 +1,90 @@
-"""All ops by name, how each may be called, and two ways to step in: watch every call, or replace an op."""
+"""All ops by name, how each may be called, under which names it is offered, and watching every call."""
 
+import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from labkit.errors import NotSupported
 
 Op = Callable[..., Any]
 OPS: dict[str, Op] = {}
-plugged: dict[str, Op] = {}  # a learner's implementations, used instead of ours
+plugged: dict[str, Op] = {}  # by name in its file: a learner's implementation, called instead (plugging.py)
 watchers: list[Callable[[str], None]] = []
+
+
+@dataclass(frozen=True)
+class Public:
+    """Under which names a function is offered, as its decorator says."""
+
+    call: Op
+    function: bool  # labkit.f(x)
+    method: bool  # x.f()
+    in_place: bool  # x.f_()
+    functional: bool | str  # labkit.nn.functional.f(x); "inplace": it also takes torch's argument `inplace`
+    aliases: tuple[str, ...]  # other names of the function and the method
+    returns: str  # the type of the result, for editors (stubs.py)
+
+
+PUBLIC: dict[str, Public] = {}
+
+
+def publish(
+    call: Op,
+    *,
+    method: bool = False,
+    function: bool | None = None,
+    in_place: bool = False,
+    functional: bool | str = False,
+    aliases: str = "",
+    returns: str = "Tensor",
+) -> None:
+    """Offer `call` under its name: as a method and so, if nothing else is said, also as `labkit.f`."""
+    name = call.__name__
+    if name in PUBLIC:
+        raise TypeError(
+            f"two functions are called {name}: in {file_of(PUBLIC[name].call)} and {file_of(call)}"
+        )
+    as_function = method if function is None else function
+    others = tuple(aliases.split())
+    PUBLIC[name] = Public(call, as_function, method, in_place, functional, others, returns)
+
+
+def composed(**names: Any) -> Callable[[Op], Op]:
+    """Declare a public function made of ops: under which names it is offered (see `publish`)."""
+
+    def declare(function: Op) -> Op:
+        name = function.__name__
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if plugged and name in plugged:
+                return plugged[name](*args, **kwargs)
+            return function(*args, **kwargs)
+
+        publish(call, **names)
+        return call
+
+    return declare
+
+
+def file_of(call: Op) -> str:
+    """The file that a function of labkit is written in: "labkit/ops/reduce.py"."""
+    return call.__module__.replace(".", "/") + ".py"
+
+
+def check_all_are_offered() -> None:
+    """An op of labkit/ops with a public name and no place where users find it was forgotten."""
+    for call in OPS.values():
+        name = call.__name__
+        if call.__module__.startswith("labkit.ops.") and not name.startswith("_") and name not in PUBLIC:
+            raise TypeError(
+                f"{file_of(call)}: the op {name} is offered nowhere. Say where in its decorator: "
+                f"@op(method=True) for labkit.{name}(x) and x.{name}(), in_place=True for x.{name}_(), "
+                f"functional=True for nn.functional.{name}(x). A part of another function is called _{name}."
+            )
 
 
 class Form:
@@ -59,27 +133,3 @@ def watch_ops(callback: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         watchers.remove(callback)
-
-
-@contextmanager
-def plug(name: str, implementation: Op) -> Iterator[None]:
-    """Use `implementation` (a function of tensors) wherever the op `name` is called inside the block."""
-    if name not in OPS:
-        raise KeyError(f"there is no op {name!r} to replace")
-    before = plugged.get(name)
-    plugged[name] = implementation
-    try:
-        yield
-    finally:
-        plugged.pop(name)
-        if before is not None:
-            plugged[name] = before
-
-
-def call_plugged(name: str, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Call the replacement; inside it, the name means our own op again."""
-    implementation = plugged.pop(name)
-    try:
-        return implementation(*inputs, **params)
-    finally:
-        plugged[name] = implementation

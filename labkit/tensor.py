@@ -28,7 +28,13 @@ class Size(tuple[int, ...]):
         return f"labkit.Size({list(self)})"
 
 
-class Tensor:
+if TYPE_CHECKING:  # the methods that labkit.ops binds, for editors: labkit/methods.pyi
+    from labkit.methods import Methods
+else:
+    Methods = object
+
+
+class Tensor(Methods):
     """A multi-dimensional array that can remember how it was computed."""
 
     __slots__ = (
@@ -50,15 +56,6 @@ class Tensor:
         self.base: Tensor | None = None  # the tensor that this one is a view of
         # How many writes changed its history; for a view, how many of its base's are in its `edge`.
         self.rewrites = 0
-
-    if TYPE_CHECKING:  # the methods bound by labkit.ops
-
-        def __getattr__(self, name: str) -> Any: ...
-        def _operator(self, other: Any) -> "Tensor": ...
-        def __neg__(self) -> "Tensor": ...
-
-        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _operator
-        __pow__ = __rpow__ = __matmul__ = __and__ = __or__ = __lt__ = __le__ = __gt__ = __ge__ = _operator
 
     # ---- what it is ----
 

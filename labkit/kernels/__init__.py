@@ -10,7 +10,28 @@ The contract of a kernel:
 - The output is new memory (views only from `shape`), never an input. Inputs are never written, unless the
   name ends in `_`.
 - `numpy/` is the reference: the shortest correct form. `numba/` overlays it by name. `cuda/` stands alone.
-- A folder's `__init__` has `KERNELS: dict[str, Collection[str]]`, module -> names, and imports nothing heavy.
+- A folder's `__init__` has `KERNELS`, module -> names, read from its files: writing a kernel declares it.
 
 Nothing here imports `Tensor`; nothing in `ops/` imports NumPy or Numba.
 """
+
+import re
+from pathlib import Path
+
+# What a line defines at the left margin: `def f`, `class C`, `f, g = ...`, or takes over: `import f as f`.
+_DEFINED = re.compile(r"^(?:def|class) (\w+)|^([\w, ]+?) = |^from .* import (\w+) as \3$", re.MULTILINE)
+
+
+def written_in(folder: str) -> dict[str, set[str]]:
+    """module -> the kernels in its file: what has a twin of the same name in the file of `numpy/`.
+
+    The files are read, not imported: compilers are loaded when a kernel of theirs is first used.
+    """
+    from labkit.kernels.numpy import KERNELS as twins
+
+    found = {}
+    for path in sorted(Path(folder).glob("*.py")):
+        lines = _DEFINED.findall(path.read_text(encoding="utf-8"))
+        names = {name for line in lines for word in line for name in word.split(", ")}
+        found[path.stem] = names & twins.get(path.stem, set())
+    return {module: names for module, names in found.items() if names}

@@ -5,7 +5,7 @@ from typing import Any
 
 import labkit
 from labkit.errors import refuse
-from labkit.ops.windows import Pair
+from labkit.ops.axes import Pair
 from labkit.tensor import Tensor
 
 from . import functional as F

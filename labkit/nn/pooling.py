@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from labkit.ops.windows import Pair
+from labkit.ops.axes import Pair
 from labkit.tensor import Tensor
 
 from . import functional as F

@@ -4,6 +4,7 @@ import math
 
 from labkit.autograd import op
 from labkit.errors import ShapeError
+from labkit.op_table import composed
 from labkit.ops.shape import broadcast_shapes
 from labkit.random import source
 
@@ -27,6 +28,7 @@ def _scaled_dot_product_attention(k, q, key, v, mask, *, scale, is_causal, dropo
 # ---- composed ----
 
 
+@composed(functional=True)
 def scaled_dot_product_attention(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
 ):

@@ -2,8 +2,11 @@
 
 import math
 import operator
+from collections.abc import Sequence
 
 from labkit.errors import ShapeError
+
+Pair = int | Sequence[int]  # a height and a width, or one number for both
 
 
 def axis_of(name, dim, ndim, whose="the tensor"):

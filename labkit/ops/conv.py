@@ -2,6 +2,7 @@
 
 from labkit.autograd import not_a_tensor, op
 from labkit.errors import ShapeError
+from labkit.op_table import composed
 from labkit.ops.vision import pad
 from labkit.ops.windows import pair, positive, window_counts
 
@@ -37,6 +38,7 @@ def _conv_transpose2d(k, x, w, b, *, out, stride, padding, dilation, groups, nee
 # ---- composed ----
 
 
+@composed(functional=True)
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Slide (F, C/groups, KH, KW) filters over (N, C, H, W) or (C, H, W) -> (N, F, OH, OW)."""
     _check_filters("conv2d", 4, input, weight, bias, weight.shape[0], weight.shape[1] * groups, groups)
@@ -55,6 +57,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     return y if input.ndim == 4 else y.squeeze(0)
 
 
+@composed(functional=True)
 def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     """Slide (F, C/groups, K) filters over (N, C, L) -> (N, F, OL): conv2d on an image one pixel high."""
     _check_filters("conv1d", 3, input, weight, bias, weight.shape[0], weight.shape[1] * groups, groups)
@@ -63,6 +66,7 @@ def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     return conv2d(input.unsqueeze(-2), weight.unsqueeze(-2), bias, step, margin, spread, groups).squeeze(-2)
 
 
+@composed(functional=True)
 def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     """Paint (C, F/groups, KH, KW) filters, scaled by (N, C, H, W), onto (N, F, OH, OW)."""
     name = "conv_transpose2d"

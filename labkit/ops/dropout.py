@@ -1,6 +1,7 @@
 """Dropout: zero some elements at random, scale the others so that the mean stays."""
 
 from labkit.autograd import op
+from labkit.op_table import composed
 from labkit.random import source
 from labkit.tensor import in_place
 
@@ -15,11 +16,13 @@ def _dropout(k, x, *, p, shape):
 # ---- composed ----
 
 
+@composed(functional=True)
 def dropout(input, p=0.5, training=True, inplace=False):
     """Zero each element with probability p, scale the rest by 1 / (1 - p); nothing if not training."""
     return _drop("dropout", input, p, training, inplace, tuple(input.shape))
 
 
+@composed(functional=True)
 def dropout2d(input, p=0.5, training=True, inplace=False):
     """Dropout of whole channels of (N, C, ...)."""
     return _drop("dropout2d", input, p, training, inplace, tuple(input.shape[:2]) + (1,) * (input.ndim - 2))

@@ -10,117 +10,125 @@ from builtins import abs as builtin_abs
 
 from labkit.autograd import op
 from labkit.dtypes import FLOATS, floating, promote, promote_float
+from labkit.op_table import composed
 
 # ---- one input ----
 
 
-@op
+@op(method=True, in_place=True, aliases="negative")
 def neg(k, x):
     """-x"""
     return k.neg(x), lambda g: k.neg(g)
 
 
-@op
+@op(method=True, in_place=True, aliases="absolute")
 def abs(k, x):
     """|x|, with gradient 0 at 0"""
     return k.abs(x), lambda g: k.mul(g, k.sign(x))
 
 
-@op
+@op(method=True, in_place=True)
 def square(k, x):
     """x^2"""
     return k.square(x), lambda g: k.mul(g, k.mul(x, 2))
 
 
-@op
+@op(method=True, in_place=True)
 def sqrt(k, x):
     """The square root of x"""
     y = k.sqrt(floating(x))
     return y, lambda g: k.div(g, k.mul(y, 2))
 
 
-@op
+@op(method=True, in_place=True)
 def rsqrt(k, x):
     """1 / sqrt(x)"""
     y = k.rsqrt(floating(x))
     return y, lambda g: k.mul(k.mul(g, -0.5), k.mul(y, k.mul(y, y)))
 
 
-@op
+@op(method=True, in_place=True)
 def reciprocal(k, x):
     """1 / x"""
     y = k.div(1, floating(x))
     return y, lambda g: k.neg(k.mul(g, k.mul(y, y)))
 
 
-@op
+@op(method=True, in_place=True)
 def exp(k, x):
     """e^x"""
     y = k.exp(floating(x))
     return y, lambda g: k.mul(g, y)
 
 
-@op
+@op(method=True, in_place=True)
+def exp2(k, x):
+    """2^x"""
+    y = k.exp2(floating(x))
+    return y, lambda g: k.mul(g, k.mul(y, math.log(2)))
+
+
+@op(method=True, in_place=True)
 def expm1(k, x):
     """e^x - 1, accurate near 0"""
     y = k.expm1(floating(x))
     return y, lambda g: k.mul(g, k.add(y, 1))
 
 
-@op
+@op(method=True, in_place=True)
 def log(k, x):
     """The natural logarithm"""
     x = floating(x)
     return k.log(x), lambda g: k.div(g, x)
 
 
-@op
+@op(method=True)
 def log2(k, x):
     """The logarithm to base 2"""
     x = floating(x)
     return k.log2(x), lambda g: k.div(g, k.mul(x, math.log(2)))
 
 
-@op
+@op(method=True)
 def log10(k, x):
     """The logarithm to base 10"""
     x = floating(x)
     return k.log10(x), lambda g: k.div(g, k.mul(x, math.log(10)))
 
 
-@op
+@op(method=True, in_place=True)
 def log1p(k, x):
     """log(1 + x), accurate near 0"""
     x = floating(x)
     return k.log1p(x), lambda g: k.div(g, k.add(x, 1))
 
 
-@op
+@op(method=True, in_place=True)
 def sin(k, x):
     x = floating(x)
     return k.sin(x), lambda g: k.mul(g, k.cos(x))
 
 
-@op
+@op(method=True, in_place=True)
 def cos(k, x):
     x = floating(x)
     return k.cos(x), lambda g: k.neg(k.mul(g, k.sin(x)))
 
 
-@op
+@op(method=True, in_place=True, functional=True)
 def tanh(k, x):
     y = k.tanh(floating(x))
     return y, lambda g: k.tanh_grad(g, y)
 
 
-@op
+@op(method=True, in_place=True, functional=True)
 def sigmoid(k, x):
     """1 / (1 + e^-x)"""
     y = k.sigmoid(floating(x))
     return y, lambda g: k.sigmoid_grad(g, y)
 
 
-@op
+@op(method=True, in_place=True)
 def erf(k, x):
     """2 / sqrt(pi) times the integral of e^(-t^2) from 0 to x"""
     x = floating(x)
@@ -135,29 +143,29 @@ def _zero(k, x):
     return lambda g: k.zeros(shape, g.dtype)
 
 
-@op
+@op(method=True, in_place=True)
 def sign(k, x):
     """-1, 0 or 1"""
     return k.sign(x), _zero(k, x)
 
 
-@op
+@op(method=True, in_place=True)
 def floor(k, x):
     return k.floor(x) if x.dtype in FLOATS else k.copy(x), _zero(k, x)
 
 
-@op
+@op(method=True, in_place=True)
 def ceil(k, x):
     return k.ceil(x) if x.dtype in FLOATS else k.copy(x), _zero(k, x)
 
 
-@op
+@op(method=True, in_place=True)
 def trunc(k, x):
     """x without its fraction"""
     return k.trunc(x) if x.dtype in FLOATS else k.copy(x), _zero(k, x)
 
 
-@op
+@op(method=True, in_place=True)
 def round(k, x, *, decimals=0):
     """The nearest number with that many decimals; halves go to the even neighbor."""
     if x.dtype not in FLOATS:
@@ -173,7 +181,7 @@ def round(k, x, *, decimals=0):
 # ---- two inputs ----
 
 
-@op
+@op(method=True, in_place=True)
 def add(k, x, y, *, alpha=1):
     """x + alpha y"""
     x, y = promote(x, y)
@@ -182,7 +190,7 @@ def add(k, x, y, *, alpha=1):
     return k.add(x, k.mul(y, alpha)), lambda g: (g, k.mul(g, alpha))
 
 
-@op
+@op(method=True, in_place=True, aliases="subtract")
 def sub(k, x, y, *, alpha=1):
     """x - alpha y"""
     x, y = promote(x, y)
@@ -191,7 +199,7 @@ def sub(k, x, y, *, alpha=1):
     return k.sub(x, k.mul(y, alpha)), lambda g: (g, k.mul(g, -alpha))
 
 
-@op
+@op(method=True, in_place=True, aliases="multiply")
 def mul(k, x, y, *, need):
     """x y"""
     x, y = promote(x, y)
@@ -200,7 +208,7 @@ def mul(k, x, y, *, need):
     return z, lambda g: (k.mul(g, y) if need[0] else None, k.mul(g, x) if need[1] else None)
 
 
-@op
+@op(method=True, in_place=True, aliases="divide true_divide")
 def div(k, x, y, *, rounding_mode=None, need):
     """x / y; rounding_mode "floor" or "trunc" rounds down or toward zero"""
     if rounding_mode == "floor":
@@ -221,7 +229,7 @@ def div(k, x, y, *, rounding_mode=None, need):
     return q, backward
 
 
-@op
+@op(method=True, in_place=True)
 def pow(k, x, exponent, *, need):
     """x to the power of the exponent, y below"""
     x, y = promote(x, exponent)
@@ -239,13 +247,13 @@ def pow(k, x, exponent, *, need):
     return z, backward
 
 
-@op
+@op(method=True)
 def floor_divide(k, x, y):
     """The largest whole number not above x / y"""
     return k.floor_divide(*promote(x, y)), None
 
 
-@op
+@op(method=True, in_place=True)
 def remainder(k, x, y):
     """x - y floor(x / y): has the sign of y"""
     x, y = promote(x, y)
@@ -263,14 +271,14 @@ def _extreme(k, x, y, larger):
     return backward
 
 
-@op
+@op(method=True)
 def maximum(k, x, y):
     """The larger of x and y"""
     x, y = promote(x, y)
     return k.maximum(x, y), _extreme(k, x, y, larger=True)
 
 
-@op
+@op(method=True)
 def minimum(k, x, y):
     """The smaller of x and y"""
     x, y = promote(x, y)
@@ -281,7 +289,7 @@ def minimum(k, x, y):
 
 
 @op
-def where(k, condition, x, y):
+def _where(k, condition, x, y):
     """x where the condition is true, else y"""
     x, y = promote(x, y)
     return k.where(condition, x, y), lambda g: (
@@ -291,7 +299,7 @@ def where(k, condition, x, y):
     )
 
 
-@op
+@op(method=True, in_place=True, aliases="clip")
 def clamp(k, x, min=None, max=None, *, need):
     """x, but at least min and at most max (each a number, a tensor or None)"""
     if min is None and max is None:
@@ -314,7 +322,7 @@ def clamp(k, x, min=None, max=None, *, need):
     return y, backward
 
 
-@op
+@op(method=True, in_place=True)
 def lerp(k, x, end, weight):
     """x + weight (end - x)"""
     x, end, weight = promote(x, end, weight)
@@ -325,7 +333,7 @@ def lerp(k, x, end, weight):
     return z, lambda g: (k.mul(g, k.sub(1, weight)), k.mul(g, weight), k.mul(g, d))
 
 
-@op
+@op(method=True, in_place=True)
 def masked_fill(k, x, mask, value):
     """x, with `value` where the mask is true"""
     if mask.dtype != bool:
@@ -337,11 +345,13 @@ def masked_fill(k, x, mask, value):
 # ---- composed ----
 
 
+@composed(method=True, in_place=True)
 def addcmul(input, tensor1, tensor2, *, value=1):
     """input + value tensor1 tensor2"""
     return add(input, mul(tensor1, tensor2), alpha=value)
 
 
+@composed(method=True, in_place=True)
 def addcdiv(input, tensor1, tensor2, *, value=1):
     """input + value tensor1 / tensor2"""
     return add(input, div(tensor1, tensor2), alpha=value)

@@ -4,7 +4,7 @@ from labkit.autograd import op
 from labkit.errors import ShapeError, refuse
 
 
-@op
+@op(functional=True)
 def embedding(
     k, x, weight, *, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
 ):
@@ -19,7 +19,7 @@ def embedding(
     return k.embedding(weight, x), lambda g: (None, k.embedding_grad(g, x, rows, padding_idx))
 
 
-@op
+@op(functional=True)
 def one_hot(k, x, *, num_classes=-1):
     """(...) -> (..., C): 1 where the class is, 0 elsewhere; -1 takes the largest class plus one."""
     if num_classes == -1:

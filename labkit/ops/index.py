@@ -3,6 +3,7 @@
 from labkit.autograd import op
 from labkit.dtypes import INTS, bool_
 from labkit.errors import NotSupported, ShapeError
+from labkit.op_table import composed
 from labkit.ops import elementwise
 from labkit.ops.axes import axis_of
 from labkit.ops.reduce import Extreme
@@ -159,6 +160,7 @@ def _one_axis(*tensors):
     return tuple(x.reshape(1) if isinstance(x, Tensor) and x.ndim == 0 else x for x in tensors)
 
 
+@composed(method=True)
 def gather(input, dim, index, *, sparse_grad=False):
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on for other axes"""
     axis = _check_index("gather", input, dim, index)
@@ -168,6 +170,7 @@ def gather(input, dim, index, *, sparse_grad=False):
     return out.reshape(index.shape) if index.ndim == 0 else out
 
 
+@composed(method=True, in_place=True)
 def scatter(input, dim, index, src=None, *, value=None, reduce=None):
     """A copy of input with out[index[i][j]][j] = src[i][j] for dim 0, and so on for other axes"""
     src = value if src is None else src
@@ -179,12 +182,14 @@ def scatter(input, dim, index, src=None, *, value=None, reduce=None):
     return _scatter(*_one_axis(input, index, src), axis=axis).reshape(input.shape)
 
 
+@composed(method=True, in_place=True)
 def scatter_add(input, dim, index, src):
     """A copy of input with out[index[i][j]][j] += src[i][j] for dim 0, and so on for other axes"""
     axis = _check_index("scatter_add", input, dim, index, src)
     return _scatter_add(*_one_axis(input, index, src), axis=axis).reshape(input.shape)
 
 
+@composed(method=True)
 def index_select(input, dim, index):
     """The slices of input at the places `index` along `dim`"""
     axis = axis_of("index_select", dim, input.ndim)
@@ -202,6 +207,7 @@ def index_select(input, dim, index):
     return out.reshape(()) if input.ndim == 0 else out
 
 
+@composed(method=True)
 def repeat_interleave(input, repeats, dim=None, *, output_size=None):
     """Each element along `dim` several times in a row: the same number of times, or repeats[i] times"""
     if dim is None:
@@ -212,12 +218,14 @@ def repeat_interleave(input, repeats, dim=None, *, output_size=None):
     return index_select(input, axis, _repeat_places(repeats))
 
 
+@composed(method=True, in_place=True)
 def index_add(input, dim, index, source, *, alpha=1):
     """A copy of input with alpha source[i] added to the slice index[i] along `dim`"""
     axis = axis_of("index_add", dim, input.ndim)
     return _index_add(*_one_axis(input, index, source), axis=axis, alpha=alpha).reshape(input.shape)
 
 
+@composed(method=True)
 def take_along_dim(input, indices, dim=None):
     """`gather` that broadcasts the other axes; without `dim`, from the flattened input"""
     if dim is None:
@@ -228,16 +236,18 @@ def take_along_dim(input, indices, dim=None):
     x[axis] = i[axis] = 1
     shape = list(broadcast_shapes("take_along_dim", x, i))
     x, i = ([*shape[:axis], size, *shape[axis + 1 :]] for size in (n, m))
-    indices = elementwise.where(indices < 0, indices + n, indices)
+    indices = elementwise._where(indices < 0, indices + n, indices)
     return gather(broadcast_to(input, x), axis, broadcast_to(indices, i))
 
 
+@composed(method=True)
 def masked_select(input, mask):
     """The elements where the mask is true, along one axis"""
     shape = broadcast_shapes("masked_select", input.shape, mask.shape)
     return broadcast_to(input, shape)[broadcast_to(mask, shape)]
 
 
+@composed(method=True, in_place=True)
 def index_put(input, indices, values, accumulate=False):
     """A copy of input with input[indices] = values (or += with accumulate)"""
     out = input.clone()
@@ -251,18 +261,21 @@ def index_put(input, indices, values, accumulate=False):
     return out
 
 
+@composed(method=True, returns="Extreme")
 def sort(input, dim=-1, descending=False, stable=False):
     """`(values, indices)` in order along `dim`; equal elements keep their order"""
     indices = argsort(input, dim, descending)
     return Extreme(gather(input, dim, indices), indices)
 
 
+@composed(method=True)
 def argsort(input, dim=-1, descending=False, stable=False):
     """The positions that sort input along `dim`"""
     axis = axis_of("argsort", dim, input.ndim)
     return _order(*_one_axis(input), axis=axis, descending=bool(descending)).reshape(input.shape)
 
 
+@composed(method=True, returns="Extreme")
 def topk(input, k, dim=-1, largest=True, sorted=True):
     """The k largest (or smallest) elements along `dim` as `(values, indices)`, in order"""
     axis = axis_of("topk", dim, input.ndim)
@@ -275,16 +288,18 @@ def topk(input, k, dim=-1, largest=True, sorted=True):
     return Extreme(gather(input, dim, indices), indices)
 
 
+@composed(method=True, returns="Any")
 def nonzero(input, *, as_tuple=False):
     """The positions of all elements that are not 0: (count, ndim), or one tensor per axis"""
     places = _nonzero(_one_axis(input)[0] if as_tuple else input)
     return tuple(places[:, i] for i in range(places.shape[1])) if as_tuple else places
 
 
+@composed(method=True, returns="Any")
 def where(condition, input=None, other=None):
     """input where the condition is true, else other; without both, the positions where it is true"""
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
     if condition.dtype != bool_:
         raise TypeError(f"where() needs a bool condition, got {condition.dtype.name}. Compare first: x != 0.")
-    return elementwise.where(condition, input, other)
+    return elementwise._where(condition, input, other)

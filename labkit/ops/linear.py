@@ -6,11 +6,12 @@ import string
 from labkit.autograd import op
 from labkit.dtypes import promote, promote_types
 from labkit.errors import NotSupported, ShapeError
+from labkit.op_table import composed
 from labkit.ops.elementwise import add, mul
 from labkit.ops.shape import diagonal
 
 
-@op
+@op(method=True)
 def matmul(k, x, y, *, need):
     """(..., N, I) @ (..., I, O) -> (..., N, O); leading axes broadcast, and vectors are rows or columns"""
     _check_product("matmul", x, y)
@@ -40,7 +41,7 @@ def matmul(k, x, y, *, need):
     return z if shape == full else z.reshape(shape), backward
 
 
-@op
+@op(functional=True)
 def linear(k, x, weight, bias=None, *, need):
     """x @ weight^T + bias: (..., I) (O, I) (O,) -> (..., O)"""
     if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
@@ -120,6 +121,7 @@ def _einsum_grad(k, g, xs, terms, output, i):
 # ---- composed ----
 
 
+@composed(function=True)
 def einsum(equation, *operands):
     """Any sum of products, in letters: einsum("bij,bjk->bik", x, y) multiplies batches of matrices."""
     if not isinstance(equation, str):
@@ -183,12 +185,14 @@ def _need_axes(name, *pairs):
             )
 
 
+@composed(method=True)
 def mm(input, mat2):
     """The product of two matrices: (N, I) (I, O) -> (N, O)"""
     _need_axes("mm", (input, 2), (mat2, 2))
     return matmul(input, mat2)
 
 
+@composed(method=True)
 def bmm(input, mat2):
     """The products of two batches of matrices: (B, N, I) (B, I, O) -> (B, N, O)"""
     _need_axes("bmm", (input, 3), (mat2, 3))
@@ -197,24 +201,28 @@ def bmm(input, mat2):
     return matmul(input, mat2)
 
 
+@composed(method=True)
 def mv(input, vec):
     """A matrix times a vector: (N, I) (I,) -> (N,)"""
     _need_axes("mv", (input, 2), (vec, 1))
     return matmul(input, vec)
 
 
+@composed(method=True)
 def dot(input, tensor):
     """The sum of products of two vectors: (I,) (I,) -> ()"""
     _need_axes("dot", (input, 1), (tensor, 1))
     return matmul(input, tensor)
 
 
+@composed(method=True)
 def outer(input, vec2):
     """All products of two vectors: (N,) (M,) -> (N, M)"""
     _need_axes("outer", (input, 1), (vec2, 1))
     return mul(input.unsqueeze(1), vec2)
 
 
+@composed(method=True, in_place=True)
 def addmm(input, mat1, mat2, *, beta=1, alpha=1):
     """beta input + alpha mat1 @ mat2"""
     product = mm(mat1, mat2)

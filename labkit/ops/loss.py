@@ -5,8 +5,10 @@ import warnings
 
 from labkit.autograd import op
 from labkit.errors import ShapeError, refuse
+from labkit.op_table import composed
 from labkit.ops.activation import logsigmoid
-from labkit.ops.elementwise import abs, exp, log, where
+from labkit.ops.elementwise import _where as where
+from labkit.ops.elementwise import abs, exp, log
 from labkit.ops.embedding import check_index
 from labkit.ops.reduce import log_softmax
 from labkit.ops.shape import broadcast_shapes
@@ -42,6 +44,7 @@ def _classify(k, name, x, target, w, ignore_index, label_smoothing, reduction):
 # ---- composed ----
 
 
+@composed(functional=True)
 def cross_entropy(
     input,
     target,
@@ -78,6 +81,7 @@ def _soft_cross_entropy(input, target, weight, label_smoothing, reduction):
     return loss.sum() / max(loss.numel(), 1) if reduction == "mean" else _reduce(loss, reduction)
 
 
+@composed(functional=True)
 def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
     """-input[target] for log-probabilities (N, C, ...) or (C,)."""
     _check_reduction("nll_loss", reduction, size_average, reduce)
@@ -86,6 +90,7 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     return y.reshape(target.shape) if reduction == "none" else y
 
 
+@composed(functional=True)
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """(input - target)^2."""
     refuse("mse_loss", weight=weight)
@@ -94,6 +99,7 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     return _reduce(d * d, reduction)
 
 
+@composed(functional=True)
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     """|input - target|."""
     refuse("l1_loss", weight=weight)
@@ -101,6 +107,7 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
     return _reduce(abs(_difference("l1_loss", input, target)), reduction)
 
 
+@composed(functional=True)
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     """d^2 / (2 beta) for |d| < beta, |d| - beta / 2 beyond, with d = input - target."""
     _check_reduction("smooth_l1_loss", reduction, size_average, reduce)
@@ -110,6 +117,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     return _reduce(where(d < beta, d * d * (0.5 / beta), d - 0.5 * beta) if beta else d, reduction)
 
 
+@composed(functional=True)
 def binary_cross_entropy_with_logits(
     input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
 ):
@@ -125,6 +133,7 @@ def binary_cross_entropy_with_logits(
     return _reduce(loss if weight is None else loss * weight, reduction)
 
 
+@composed(functional=True)
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
     """target (log target - input) for log-probabilities input; "batchmean" divides by the first axis."""
     _check_reduction("kl_div", reduction, size_average, reduce, "batchmean")
@@ -157,7 +166,7 @@ def _difference(function, input, target):
         warnings.warn(
             f"{function}(): input {tuple(input.shape)} and target {tuple(target.shape)} are broadcast, "
             "which is seldom meant. Give both one shape.",
-            stacklevel=3,
+            stacklevel=4,  # past this function, the loss and its decorator
         )
     return input - target
 

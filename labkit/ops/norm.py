@@ -4,6 +4,7 @@ import math
 
 from labkit.autograd import op
 from labkit.errors import ShapeError, refuse
+from labkit.op_table import composed
 from labkit.ops.reduce import norm
 from labkit.ops.shape import broadcast_tensors
 
@@ -53,18 +54,21 @@ def _batch_norm(k, x, w, b, running_mean, running_var, *, training, momentum, ep
 # ---- composed ----
 
 
+@composed(functional=True)
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     """(x - mean) / sqrt(var + eps) * weight + bias over the last axes, those of normalized_shape."""
     size = _check_last_axes("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     return _layer_norm(input, _flat(weight), _flat(bias), eps=eps, size=size)
 
 
+@composed(functional=True)
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     """x / sqrt(mean(x^2) + eps) * weight over the last axes; eps defaults to the dtype's machine epsilon."""
     size = _check_last_axes("rms_norm", input, normalized_shape, weight=weight)
     return _rms_norm(input, _flat(weight), eps=eps, size=size)
 
 
+@composed(functional=True)
 def batch_norm(
     input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
 ):
@@ -97,6 +101,7 @@ def batch_norm(
     )
 
 
+@composed(functional=True)
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     """Layer norm of each group of channels of (N, C, ...), then weight and bias per channel."""
     shape = tuple(input.shape)
@@ -111,12 +116,14 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     return y if bias is None else y + bias.reshape(per_channel)
 
 
+@composed(functional=True)
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
     """input / max(norm, eps), with the p-norm along dim."""
     refuse("normalize", out=out)
     return input / norm(input, p, dim, keepdim=True).clamp(min=eps)
 
 
+@composed(functional=True)
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """The cosine of the angle between x1 and x2 along dim; norms below eps count as eps."""
     x1, x2 = broadcast_tensors(x1, x2)

@@ -2,6 +2,7 @@
 
 from labkit.autograd import op
 from labkit.errors import ShapeError
+from labkit.op_table import composed
 from labkit.ops.windows import pair, positive, window_counts
 
 
@@ -24,6 +25,7 @@ def _avg_pool2d(k, x, *, size, stride, padding, out, count_include_pad, divisor_
 # ---- composed ----
 
 
+@composed(functional=True, returns="Any")
 def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The largest value of each window of (N, C, H, W) or (C, H, W); indices point into the flat H * W."""
     batch, window = _windows("max_pool2d", input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -33,6 +35,7 @@ def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     return (y, indices) if return_indices else y
 
 
+@composed(functional=True)
 def avg_pool2d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
 ):

@@ -8,7 +8,7 @@ from labkit.autograd import op
 from labkit.errors import ShapeError
 
 
-@op
+@op(functional=True)
 def rnn(k, x, h0, w_ih, w_hh, b_ih=None, b_hh=None, *, nonlinearity="tanh", need):
     """h = f(w_ih x + b_ih + w_hh h + b_hh) at every step, f "tanh" or "relu" -> y"""
     if nonlinearity not in ("tanh", "relu"):
@@ -23,7 +23,7 @@ def rnn(k, x, h0, w_ih, w_hh, b_ih=None, b_hh=None, *, nonlinearity="tanh", need
     return y, backward
 
 
-@op
+@op(functional=True, returns="tuple[Tensor, Tensor]")
 def lstm(k, x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, *, need):
     """c = f c + i g, h = o tanh(c) at every step -> y, c"""
     _check("lstm", 4, x, h0, w_ih, w_hh, b_ih, b_hh)
@@ -38,7 +38,7 @@ def lstm(k, x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, *, need):
     return (y, c), backward
 
 
-@op
+@op(functional=True)
 def gru(k, x, h0, w_ih, w_hh, b_ih=None, b_hh=None, *, need):
     """h = (1 - z) n + z h with n = tanh(x_n + r h_n) at every step -> y"""
     _check("gru", 3, x, h0, w_ih, w_hh, b_ih, b_hh)

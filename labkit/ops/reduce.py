@@ -7,6 +7,7 @@ from typing import NamedTuple
 from labkit.autograd import op
 from labkit.dtypes import FLOATS, as_dtype, floating, int64
 from labkit.errors import NotSupported
+from labkit.op_table import composed
 from labkit.ops.axes import axes_of, axis_of
 from labkit.ops.elementwise import maximum, minimum
 from labkit.tensor import Tensor
@@ -28,7 +29,7 @@ def _require_elements(name, x, axes):
         )
 
 
-@op
+@op(method=True)
 def sum(k, x, *, dim=None, keepdim=False, dtype=None):
     """The sum of the elements along `dim`; whole numbers are summed as int64."""
     axes, keep = axes_of("sum", dim, x.ndim), _kept(x, axes_of("sum", dim, x.ndim))
@@ -38,7 +39,7 @@ def sum(k, x, *, dim=None, keepdim=False, dtype=None):
     return k.sum(x, axes, keepdim), lambda g: k.broadcast_to(g.reshape(keep), shape)
 
 
-@op
+@op(method=True)
 def mean(k, x, *, dim=None, keepdim=False, dtype=None):
     """The average of the elements along `dim`."""
     x = x if dtype is None else k.cast(x, as_dtype(dtype))
@@ -53,7 +54,7 @@ def mean(k, x, *, dim=None, keepdim=False, dtype=None):
     return k.div(k.sum(x, axes, keepdim), n), lambda g: k.broadcast_to(k.div(g.reshape(keep), n), shape)
 
 
-@op
+@op(method=True)
 def prod(k, x, *, dim=None, keepdim=False, dtype=None):
     """The product of the elements along `dim`."""
     axes, shape = axes_of("prod", dim, x.ndim), x.shape
@@ -77,7 +78,7 @@ def _share(k, g, x, y, axes):
     return k.keep(k.div(g.reshape(keep), count), at)
 
 
-@op
+@op(method=True)
 def amax(k, x, *, dim=(), keepdim=False):
     """The largest element along `dim`; equal ones share the gradient."""
     axes = axes_of("amax", dim, x.ndim)
@@ -86,7 +87,7 @@ def amax(k, x, *, dim=(), keepdim=False):
     return y, lambda g: _share(k, g, x, y, axes)
 
 
-@op
+@op(method=True)
 def amin(k, x, *, dim=(), keepdim=False):
     """The smallest element along `dim`; equal ones share the gradient."""
     axes = axes_of("amin", dim, x.ndim)
@@ -95,7 +96,7 @@ def amin(k, x, *, dim=(), keepdim=False):
     return y, lambda g: _share(k, g, x, y, axes)
 
 
-@op
+@op(method=True)
 def argmax(k, x, *, dim=None, keepdim=False):
     """Where the largest element along `dim` is; without `dim`, its position in the flattened tensor."""
     axis = None if dim is None else axis_of("argmax", dim, x.ndim)
@@ -103,7 +104,7 @@ def argmax(k, x, *, dim=None, keepdim=False):
     return k.argmax(x, axis if x.ndim else None, keepdim), None
 
 
-@op
+@op(method=True)
 def argmin(k, x, *, dim=None, keepdim=False):
     """Where the smallest element along `dim` is; without `dim`, its position in the flattened tensor."""
     axis = None if dim is None else axis_of("argmin", dim, x.ndim)
@@ -111,13 +112,13 @@ def argmin(k, x, *, dim=None, keepdim=False):
     return k.argmin(x, axis if x.ndim else None, keepdim), None
 
 
-@op
+@op(method=True)
 def all(k, x, *, dim=None, keepdim=False):
     """Whether all elements along `dim` are true"""
     return k.all(x, axes_of("all", dim, x.ndim), keepdim), None
 
 
-@op
+@op(method=True)
 def any(k, x, *, dim=None, keepdim=False):
     """Whether any element along `dim` is true"""
     return k.any(x, axes_of("any", dim, x.ndim), keepdim), None
@@ -159,7 +160,7 @@ def _std(k, x, *, dim, keepdim, correction):
     return s, backward
 
 
-@op
+@op(method=True)
 def cumsum(k, x, *, dim, dtype=None):
     """y[i] = x[0] + ... + x[i] along `dim`"""
     dtype = as_dtype(dtype) if dtype is not None else x.dtype if x.dtype in FLOATS else int64
@@ -169,7 +170,7 @@ def cumsum(k, x, *, dim, dtype=None):
     return k.cumsum(x, axis), lambda g: k.flip(k.cumsum(k.flip(g, (axis,)), axis), (axis,))
 
 
-@op
+@op(method=True)
 def cumprod(k, x, *, dim, dtype=None):
     """y[i] = x[0] x[1] ... x[i] along `dim`"""
     dtype = as_dtype(dtype) if dtype is not None else x.dtype if x.dtype in FLOATS else int64
@@ -179,7 +180,7 @@ def cumprod(k, x, *, dim, dtype=None):
     return k.cumprod(x, axis), lambda g: k.cumprod_grad(g, x, axis)
 
 
-@op
+@op(method=True)
 def logsumexp(k, x, *, dim, keepdim=False):
     """log(sum(e^x)) along `dim`, without overflow"""
     x = floating(x)
@@ -193,7 +194,7 @@ def logsumexp(k, x, *, dim, keepdim=False):
     return y, backward
 
 
-@op
+@op(method=True, functional=True)
 def softmax(k, x, *, dim=None, dtype=None):
     """e^x / sum(e^x) along `dim`"""
     x, axis = _softmax_input(k, "softmax", x, dim, dtype)
@@ -201,7 +202,7 @@ def softmax(k, x, *, dim=None, dtype=None):
     return y, lambda g: k.softmax_grad(g, y, axis)
 
 
-@op
+@op(method=True, functional=True)
 def log_softmax(k, x, *, dim=None, dtype=None):
     """x - log(sum(e^x)) along `dim`: the logarithm of softmax, without underflow"""
     x, axis = _softmax_input(k, "log_softmax", x, dim, dtype)
@@ -276,11 +277,13 @@ def _pick(name, input, other, keepdim, dim, amount, pairwise, where):
     )
 
 
+@composed(method=True, returns="Any")
 def max(input, other=None, keepdim=False, *, dim=None):
     """The largest element; with `dim`, `(values, indices)` along it; with a tensor, of each pair."""
     return _pick("max", input, other, keepdim, dim, amax, maximum, argmax)
 
 
+@composed(method=True, returns="Any")
 def min(input, other=None, keepdim=False, *, dim=None):
     """The smallest element; with `dim`, `(values, indices)` along it; with a tensor, of each pair."""
     return _pick("min", input, other, keepdim, dim, amin, minimum, argmin)
@@ -295,18 +298,21 @@ def _correction(dim, unbiased, correction):
     return dim, correction
 
 
+@composed(method=True)
 def var(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """The variance: the sum of squared distances to the mean, divided by (count - correction)."""
     dim, correction = _correction(dim, unbiased, correction)
     return _var(input, dim=dim, keepdim=keepdim, correction=correction)
 
 
+@composed(method=True)
 def std(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
     """The standard deviation: the square root of `var`."""
     dim, correction = _correction(dim, unbiased, correction)
     return _std(input, dim=dim, keepdim=keepdim, correction=correction)
 
 
+@composed(method=True)
 def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
     """The p-norm of the elements along `dim`; "fro" is the 2-norm."""
     if p == "nuc":
@@ -323,6 +329,7 @@ def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
     return _norm(input, p=float(p), dim=dim, keepdim=keepdim)
 
 
+@composed(method=True)
 def count_nonzero(input, dim=None):
     """How many elements along `dim` are not 0"""
     return sum(input != 0, dim)

@@ -6,6 +6,7 @@ from itertools import pairwise
 from labkit.autograd import not_a_tensor, op
 from labkit.dtypes import promote
 from labkit.errors import ShapeError
+from labkit.op_table import composed
 from labkit.ops.axes import axes_of, axis_of, fill_in, sizes_of
 
 
@@ -26,7 +27,7 @@ def _expand(k, x, *, shape):
     return k.broadcast_to(x, shape), lambda g: g  # backward() sums over the repeated axes
 
 
-@op
+@op(method=True)
 def clone(k, x):
     """A copy with its own memory; gradients flow through."""
     return k.copy(x), lambda g: g
@@ -44,7 +45,7 @@ def _copy(k, x, value):
     return k.cast(k.broadcast_to(value, shape), dtype), lambda g: (k.zeros(shape, dtype), g)
 
 
-@op
+@op(method=True)
 def as_strided(k, x, *, size, stride, storage_offset=None):
     """Any view of the memory: element (i, j) is at storage_offset + i stride[0] + j stride[1]."""
     own = x.shape, _strides(x), k.offset(x)  # where x itself is
@@ -82,14 +83,14 @@ def _strides(x):
     return tuple(s // x.itemsize for s in x.strides)
 
 
-@op
+@op(method=True)
 def flip(k, x, *, dims):
     """x in reverse order along the axes `dims` (a copy)"""
     axes = () if dims in ((), []) else axes_of("flip", dims, x.ndim)
     return k.flip(x, axes), lambda g: k.flip(g, axes)
 
 
-@op
+@op(method=True)
 def roll(k, x, *, shifts, dims=None):
     """x shifted along `dims`; what leaves one end comes in at the other"""
     shifts = shifts if isinstance(shifts, (tuple, list)) else (shifts,)
@@ -116,7 +117,7 @@ def _concatenate(k, *xs, dim):
     return k.concatenate([x for x in xs if x.shape != (0,)] or xs, dim), backward
 
 
-@op
+@op(method=True)
 def diagonal(k, x, *, offset=0, dim1=0, dim2=1):
     """The elements whose places along dim1 and dim2 differ by `offset`, as a last axis (a view)"""
     a, b, shape = axis_of("diagonal", dim1, x.ndim), axis_of("diagonal", dim2, x.ndim), x.shape
@@ -125,7 +126,7 @@ def diagonal(k, x, *, offset=0, dim1=0, dim2=1):
     return k.diagonal(x, offset, a, b), lambda g: k.diagonal_grad(g, shape, offset, a, b)
 
 
-@op
+@op(method=True)
 def diag_embed(k, x, *, offset=0, dim1=-2, dim2=-1):
     """Zeros with x on the diagonal of the axes dim1 and dim2 of the result"""
     a, b = (axis_of("diag_embed", d, x.ndim + 1) for d in (dim1, dim2))
@@ -134,13 +135,13 @@ def diag_embed(k, x, *, offset=0, dim1=-2, dim2=-1):
     return k.diagonal_grad(x, shape, offset, a, b), lambda g: k.diagonal(g, offset, a, b)
 
 
-@op
+@op(method=True, in_place=True)
 def tril(k, x, *, diagonal=0):
     """The lower triangle: elements (i, j) with j - i <= diagonal; the rest 0"""
     return k.tril(x, diagonal), lambda g: k.tril(g, diagonal)
 
 
-@op
+@op(method=True, in_place=True)
 def triu(k, x, *, diagonal=0):
     """The upper triangle: elements (i, j) with j - i >= diagonal; the rest 0"""
     return k.triu(x, diagonal), lambda g: k.triu(g, diagonal)
@@ -149,11 +150,13 @@ def triu(k, x, *, diagonal=0):
 # ---- composed ----
 
 
+@composed(method=True)
 def reshape(input, *shape):
     """The same elements, in the same order, in another shape: a view if strides allow, else a copy."""
     return _reshape(input, shape=fill_in("reshape", sizes_of(shape), input.shape))
 
 
+@composed(method=True, function=False)
 def view(input, *shape):
     """`reshape` that never copies: an error if the strides do not allow a view. With a dtype: see `to`."""
     sizes = fill_in("view", sizes_of(shape), input.shape)
@@ -167,21 +170,25 @@ def view(input, *shape):
     return out
 
 
+@composed(method=True, function=False)
 def view_as(input, other):
     """`view` in the shape of other"""
     return view(input, *other.shape)
 
 
+@composed(method=True, function=False)
 def reshape_as(input, other):
     """`reshape` to the shape of other"""
     return reshape(input, *other.shape)
 
 
+@composed(method=True, function=False)
 def contiguous(input):
     """The tensor itself if its elements lie row by row in memory, else a copy that does."""
     return input if input.is_contiguous() else clone(input)
 
 
+@composed(method=True)
 def flatten(input, start_dim=0, end_dim=-1):
     """The axes start_dim to end_dim as one"""
     a, b = axis_of("flatten", start_dim, input.ndim), axis_of("flatten", end_dim, input.ndim)
@@ -193,11 +200,13 @@ def flatten(input, start_dim=0, end_dim=-1):
     return _reshape(input, shape=(*shape[:a], math.prod(shape[a : b + 1]), *shape[b + 1 :]))
 
 
+@composed(method=True)
 def ravel(input):
     """All elements along one axis"""
     return flatten(input)
 
 
+@composed(method=True)
 def unflatten(input, dim, sizes):
     """One axis split into several"""
     d = axis_of("unflatten", dim, input.ndim)
@@ -205,6 +214,7 @@ def unflatten(input, dim, sizes):
     return _reshape(input, shape=(*input.shape[:d], *sizes, *input.shape[d + 1 :]))
 
 
+@composed(method=True)
 def squeeze(input, dim=None):
     """Without the axes of size 1 (all, or those among `dim`)"""
     if dim is None:
@@ -215,12 +225,14 @@ def squeeze(input, dim=None):
     return _reshape(input, shape=tuple(n for i, n in enumerate(input.shape) if i not in drop))
 
 
+@composed(method=True)
 def unsqueeze(input, dim):
     """With a new axis of size 1 at `dim`"""
     d = axis_of("unsqueeze", dim, input.ndim + 1, "the result")
     return _reshape(input, shape=(*input.shape[:d], 1, *input.shape[d:]))
 
 
+@composed(method=True)
 def permute(input, *dims):
     """The axes in another order (a view)"""
     dims = sizes_of(dims)
@@ -230,6 +242,7 @@ def permute(input, *dims):
     return _permute(input, axes=axes)
 
 
+@composed(method=True, aliases="swapaxes")
 def transpose(input, dim0, dim1):
     """Two axes exchanged (a view)"""
     a, b = axis_of("transpose", dim0, input.ndim), axis_of("transpose", dim1, input.ndim)
@@ -239,6 +252,7 @@ def transpose(input, dim0, dim1):
     return _permute(input, axes=tuple(axes))
 
 
+@composed(method=True)
 def t(input):
     """The transpose of a matrix; tensors with fewer axes stay as they are"""
     if input.ndim > 2:
@@ -248,6 +262,7 @@ def t(input):
     return transpose(input, 0, 1) if input.ndim == 2 else input
 
 
+@composed(method=True, aliases="moveaxis")
 def movedim(input, source, destination):
     """The axes `source` moved to the places `destination`; the others keep their order"""
     source = [
@@ -261,6 +276,7 @@ def movedim(input, source, destination):
     return _permute(input, axes=tuple(order))
 
 
+@composed(method=True, function=False)
 def expand(input, *sizes):
     """Repeated along axes of size 1 and new leading axes, without copying; -1 keeps a size"""
     sizes, shape = sizes_of(sizes), tuple(input.shape)
@@ -274,16 +290,19 @@ def expand(input, *sizes):
     return _expand(input, shape=full)
 
 
+@composed(method=True)
 def broadcast_to(input, size):
     """`expand` to this shape"""
     return expand(input, *size)
 
 
+@composed(method=True, function=False)
 def expand_as(input, other):
     """`expand` to the shape of other"""
     return expand(input, *other.shape)
 
 
+@composed(method=True, function=False)
 def repeat(input, *repeats):
     """Copies side by side, `repeats[i]` of them along axis i"""
     repeats = sizes_of(repeats)
@@ -298,6 +317,7 @@ def repeat(input, *repeats):
     return clone(_reshape(wide, shape=tuple(r * n for r, n in zip(repeats, shape, strict=True))))
 
 
+@composed(method=True)
 def tile(input, *dims):
     """`repeat`, with missing leading numbers taken as 1"""
     dims = sizes_of(dims)
@@ -316,6 +336,7 @@ def _several(name, tensors):
     return tensors
 
 
+@composed(function=True, aliases="concat")
 def cat(tensors, dim=0):
     """The tensors one after the other along an existing axis"""
     tensors = _several("cat", tensors)
@@ -332,6 +353,7 @@ def cat(tensors, dim=0):
     return _concatenate(*tensors, dim=d)
 
 
+@composed(function=True)
 def stack(tensors, dim=0):
     """The tensors, all of one shape, along a new axis"""
     tensors = _several("stack", tensors)
@@ -345,6 +367,7 @@ def stack(tensors, dim=0):
     return _concatenate(*(unsqueeze(x, d) for x in tensors), dim=d)
 
 
+@composed(method=True)
 def narrow(input, dim, start, length):
     """`length` elements along `dim`, from `start` (a view)"""
     d = axis_of("narrow", dim, input.ndim)
@@ -355,11 +378,13 @@ def narrow(input, dim, start, length):
     return input[(slice(None),) * d + (slice(first, first + length),)]
 
 
+@composed(method=True)
 def select(input, dim, index):
     """The slice at `index` along `dim`, without that axis (a view)"""
     return input[(slice(None),) * axis_of("select", dim, input.ndim) + (index,)]
 
 
+@composed(method=True, returns="tuple[Tensor, ...]")
 def split(tensor, split_size_or_sections, dim=0):
     """Pieces along `dim`: of one size (the last may be smaller), or of the given sizes (views)"""
     d, sizes = axis_of("split", dim, tensor.ndim), split_size_or_sections
@@ -374,6 +399,7 @@ def split(tensor, split_size_or_sections, dim=0):
     return tuple(narrow(tensor, d, a, size) for a, size in zip(starts, sizes, strict=True))
 
 
+@composed(method=True, returns="tuple[Tensor, ...]")
 def chunk(input, chunks, dim=0):
     """At most `chunks` pieces of equal size along `dim` (the last may be smaller; views)"""
     if chunks < 1:
@@ -382,11 +408,13 @@ def chunk(input, chunks, dim=0):
     return split(input, [0] * chunks if n == 0 else -(-n // chunks), dim)
 
 
+@composed(method=True, returns="tuple[Tensor, ...]")
 def unbind(input, dim=0):
     """The slices along `dim` (views)"""
     return tuple(select(input, dim, i) for i in range(input.shape[axis_of("unbind", dim, input.ndim)]))
 
 
+@composed(method=True)
 def diag(input, diagonal=0):
     """The diagonal of a matrix, or a matrix with this diagonal"""
     if input.ndim == 1:
@@ -401,6 +429,7 @@ def diag(input, diagonal=0):
 _diagonal = diagonal
 
 
+@composed(function=True, returns="tuple[Tensor, ...]")
 def broadcast_tensors(*tensors):
     """All tensors expanded to their common shape"""
     shape = broadcast_shapes("broadcast_tensors", *(x.shape for x in tensors))

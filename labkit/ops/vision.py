@@ -4,6 +4,7 @@ import math
 
 from labkit.autograd import op
 from labkit.errors import ShapeError, refuse
+from labkit.op_table import composed
 
 _AXES = {  # which modes resize how many axes
     "nearest": (1, 2, 3),
@@ -44,6 +45,7 @@ def _resample(k, x, axis, index, weight):
 # ---- composed ----
 
 
+@composed(functional=True)
 def pad(input, pad, mode="constant", value=None):
     """Pad the last axes: pad = (left, right, top, bottom, ...), last axis first; negative numbers crop.
 
@@ -76,6 +78,7 @@ def pad(input, pad, mode="constant", value=None):
     return input
 
 
+@composed(functional=True)
 def interpolate(
     input,
     size=None,
@@ -120,6 +123,7 @@ def interpolate(
     return input
 
 
+@composed(functional=True)
 def adaptive_avg_pool2d(input, output_size):
     """The mean of each of OH x OW regions that cover (..., C, H, W); None keeps a size."""
     if input.ndim not in (3, 4):

@@ -1,12 +1,10 @@
 """Windows that slide over images: their sizes as arguments, and the windows themselves as columns."""
 
 import math
-from collections.abc import Sequence
 
 from labkit.autograd import op
 from labkit.errors import ShapeError
-
-Pair = int | Sequence[int]
+from labkit.op_table import composed
 
 
 def pair(value):
@@ -53,6 +51,7 @@ def _fold(k, x, *, out, size, stride, padding, dilation):
 # ---- composed ----
 
 
+@composed(functional=True)
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """Every window of (N, C, H, W) or (C, H, W) as a column: (N, C * KH * KW, L)."""
     size, spread, margin, step = pair(kernel_size), pair(dilation), pair(padding), pair(stride)
@@ -63,6 +62,7 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     return y if input.ndim == 4 else y.squeeze(0)
 
 
+@composed(functional=True)
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     """The reverse of unfold: columns (N, C * KH * KW, L) or (C * KH * KW, L) added into (N, C, H, W)."""
     out, size, spread, margin, step = map(pair, (output_size, kernel_size, dilation, padding, stride))

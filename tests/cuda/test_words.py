@@ -37,4 +37,5 @@ def test_every_kernel_of_the_cpu_is_on_the_device_or_known_to_be_missing():
         "sliding_window_view",
     }  # the NumPy kernels' own helpers; no op calls them
     names = set().union(*plain.KERNELS.values()) - set().union(*folder.KERNELS.values())
-    assert names == known
+    places = {n: f"labkit/kernels/cuda/{m}.py" for m, found in plain.KERNELS.items() for n in found}
+    assert names == known, f"write the kernels: { ({n: places[n] for n in sorted(names - known)}) }"

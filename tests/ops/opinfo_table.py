@@ -1,6 +1,7 @@
 """Which labkit function answers to which entry of PyTorch's operator database.
 
-Keys are the database's names, with the variant after a slash where it has one. `REFUSED` counts the samples
+Keys are the database's names, with the variant after a slash where it has one. The table is made from what
+labkit offers; only what is called in another way is written out. `REFUSED` counts the samples
 that labkit refuses by name (`NotSupported`), so that a refusal more or less is noticed.
 """
 
@@ -10,42 +11,33 @@ from unittest.mock import patch
 import numpy as np
 import torch
 import torch.nn.functional as TF
+from torch.testing._internal.common_methods_invocations import op_db
 
 import labkit
 import labkit.nn.functional as F
-from labkit import Tensor
+from labkit import Tensor, ops
+from labkit.op_table import PUBLIC
 
-_SAME_NAME = """
-    abs add addcdiv addcmul addmm addmm/decomposed all allclose amax amin any argmax argmin argsort
-    as_strided bmm broadcast_tensors broadcast_to cat ceil chunk clamp clone contiguous cos count_nonzero
-    cumprod cumsum diag diag_embed diagonal div/floor_rounding div/no_rounding_mode div/trunc_rounding dot
-    eq equal erf exp expand expand_as expm1 flatten flip floor floor_divide gather ge gt index_add
-    index_put index_select isclose isfinite isinf isnan le lerp log log10 log1p log2 log_softmax
-    log_softmax/with_dtype logical_and logical_not logical_or logical_xor logsumexp lt masked_fill
-    masked_select matmul max/binary max/reduction_no_dim max/reduction_with_dim maximum mean min/binary
-    min/reduction_no_dim min/reduction_with_dim minimum mm movedim mul mv narrow ne neg nonzero norm
-    norm/fro norm/inf norm/nuc outer permute pow prod ravel reciprocal remainder repeat repeat_interleave
-    reshape reshape_as roll round round/decimals_0 round/decimals_3 round/decimals_neg_3 rsqrt scatter
-    scatter_add select sigmoid sign sin softmax softmax/with_dtype sort split split/list_args sqrt square
-    squeeze squeeze/multiple stack std std/unbiased sub sum t take_along_dim tanh tile topk transpose tril
-    triu trunc unbind unflatten unsqueeze var var/unbiased view view_as
-""".split()
+# Every function that labkit offers is judged by the entries of its name, and by all their variants.
+NAMES = [f"{i.name}/{i.variant_test_name}" if i.variant_test_name else i.name for i in op_db]
+NOT_TRIED = dict.fromkeys(
+    ["bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "nn.functional.one_hot"],
+    "the samples are floats, which torch refuses as well",
+)
+NOT_TRIED["as_strided/partial_views"] = "views of larger memory, which the way over NumPy cuts off"
+_METHODS = {name for own, public in PUBLIC.items() if public.method for name in (own, *public.aliases)}
 
-CORE = {
-    key: getattr(labkit, key.split("/")[0], None) or getattr(Tensor, key.split("/")[0]) for key in _SAME_NAME
-}
+
+def _same_name(prefix, functions):
+    """key -> function, for every entry of the database that is called like one of the functions"""
+    bare = {key: key.removeprefix(prefix).split("/")[0] for key in NAMES if key.startswith(prefix)}
+    return {k: functions[name] for k, name in bare.items() if name in functions and k not in NOT_TRIED}
+
+
+CORE = _same_name("", {name: getattr(Tensor, name) for name in _METHODS} | ops.FUNCTIONS)
 CORE["einsum"] = lambda tensors, equation: labkit.einsum(equation, *tensors)
 CORE["where"] = lambda input, condition, other: labkit.where(condition, input, other)
 CORE["__getitem__"] = Tensor.__getitem__
-
-_FUNCTIONAL_SAME_NAME = """
-    adaptive_avg_pool2d avg_pool2d batch_norm binary_cross_entropy_with_logits conv1d conv2d
-    conv_transpose2d cosine_similarity cross_entropy elu gelu group_norm interpolate/area
-    interpolate/bicubic interpolate/bilinear interpolate/linear interpolate/nearest
-    interpolate/nearest-exact interpolate/trilinear kl_div l1_loss layer_norm leaky_relu linear
-    logsigmoid max_pool2d mse_loss nll_loss normalize pad/circular pad/constant pad/reflect
-    pad/replicate pad/replicate_negative relu rms_norm silu smooth_l1_loss softplus unfold
-""".split()
 
 
 def _on_torchs_draw(function, torch_mask):
@@ -83,7 +75,7 @@ def _attention_mask(query, key, value, dropout_p=0.0, **_):
     return _kept(TF.dropout, (*batch, query.shape[-2], key.shape[-2]), dropout_p)
 
 
-FUNCTIONAL = {f"nn.functional.{key}": getattr(F, key.split("/")[0]) for key in _FUNCTIONAL_SAME_NAME}
+FUNCTIONAL = _same_name("nn.functional.", F.FUNCTIONS)
 FUNCTIONAL["nn.functional.embedding"] = lambda weight, index, **kwargs: F.embedding(index, weight, **kwargs)
 FUNCTIONAL["nn.functional.dropout"] = _on_torchs_draw(F.dropout, _dropout_mask)
 FUNCTIONAL["nn.functional.dropout2d"] = _on_torchs_draw(F.dropout2d, _dropout2d_mask)

@@ -4,7 +4,7 @@ Each kernel goes to PTX, NVIDIA's portable assembly, and from there to machine c
 generations of GPUs. The assembler reports what a thread needs: registers, and local memory if they did not
 suffice ("spills"), which is slow; and the shared memory of a block. It needs the compiler libraries, which
 `pip install 'labkit[gpu]'` brings. With `--stepper`, every kernel is also stepped, and so are copies of them
-with planted bugs (`labkit/kernels/proof.py`): that takes half a minute more.
+with planted bugs (`tests/cuda/proof.py`, so this needs a clone): that takes half a minute more.
 """
 
 import importlib
@@ -14,11 +14,13 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 ARCHITECTURES = {"sm_75": "Turing", "sm_80": "Ampere", "sm_90": "Hopper"}
 INSTALL = "pip install -e '.[gpu]'"
+PROOF = Path(__file__).parents[3] / "tests" / "cuda" / "proof.py"
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ def _needs(log: str) -> Needs:
 
 def stepped() -> dict[str, list[int]]:
     """kernel -> [launches, with errors, bugs planted, bugs found], from a process with the simulator"""
-    command = [sys.executable, "-m", "labkit.kernels.proof"]
+    command = [sys.executable, str(PROOF)]
     environment = {**os.environ, "LABKIT_CUDA": "simulator"}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)
@@ -146,6 +148,9 @@ def main(argv: list[str]) -> int:
     reason = missing()
     if reason:
         print(reason)
+        return 2
+    if "--stepper" in argv and not PROOF.exists():
+        print(f"--stepper runs the tests of the kernels, which come with a clone of the course: no {PROOF}")
         return 2
     words = [a for a in argv if a != "--stepper"]
     kernels = {n: k for n, k in all_kernels().items() if not words or any(w in n for w in words)}

@@ -124,6 +124,11 @@ def exp(x):
 
 
 @mapped
+def exp2(x):
+    return scalar.exp2(x)
+
+
+@mapped
 def expm1(x):
     return scalar.expm1(x)
 

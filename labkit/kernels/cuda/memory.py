@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from labkit.kernels.cuda.array import Array, download, empty, upload
+from labkit.kernels.cuda.array import Array as Array
+from labkit.kernels.cuda.array import download, upload
+from labkit.kernels.cuda.array import empty as empty
 from labkit.kernels.cuda.launch import THREADS, Kernel, blocks_for, cuda, function_of_thread, kernel
 
 __all__ = ["Array", "download", "empty", "upload"]

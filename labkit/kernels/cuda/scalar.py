@@ -11,11 +11,17 @@ import numpy as np
 from labkit import cuda as device
 from labkit.kernels.cuda.launch import function_of_thread
 
-_names = "exp expm1 log log2 log10 log1p sqrt sin cos tanh floor ceil trunc".split()
-exp, expm1, log, log2, log10, log1p, sqrt, sin, cos, tanh, floor, ceil, trunc = (
-    getattr(np if device.SIMULATED else math, name) for name in _names
-)
-erf = math.erf
+_library = np if device.SIMULATED else math
+exp, erf = _library.exp, math.erf  # NumPy has no erf; this one never raises
+
+
+def __getattr__(name):
+    """`scalar.exp`, `scalar.log2`, ...: every function of `math` that NumPy calls by the same name"""
+    if name.startswith("_") or not (hasattr(math, name) and hasattr(np, name)):
+        raise AttributeError(
+            f"math and NumPy do not both have {name!r}: write it in labkit/kernels/cuda/scalar.py"
+        )
+    return getattr(_library, name)
 
 
 @function_of_thread

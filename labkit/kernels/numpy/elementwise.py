@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 neg, abs, sign, square = np.negative, np.abs, np.sign, np.square
-exp, expm1, log, log2, log10, log1p = np.exp, np.expm1, np.log, np.log2, np.log10, np.log1p
+exp, exp2, expm1 = np.exp, np.exp2, np.expm1
+log, log2, log10, log1p = np.log, np.log2, np.log10, np.log1p
 sin, cos, tanh = np.sin, np.cos, np.tanh
 sqrt, floor, ceil, round, trunc = np.sqrt, np.floor, np.ceil, np.rint, np.trunc
 isnan, isinf, isfinite, logical_not, bitwise_not = np.isnan, np.isinf, np.isfinite, np.logical_not, np.invert

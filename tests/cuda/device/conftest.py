@@ -12,3 +12,4 @@ collect_ignore_glob = [] if cuda.is_available() else ["test_*.py"]
 if cuda.is_available():
     cuda.require()  # the simulator has to be chosen before torch imports Numba
     sys.path.append(str(Path(__file__).parents[2] / "ops"))  # the samples of the operator database
+    sys.path.append(str(Path(__file__).parents[1]))  # the planted bugs, and the proof that they are found

@@ -4,15 +4,15 @@ the op tests and of a training step; and bugs planted in copies of them are foun
 import itertools
 
 import numpy as np
+import proof  # from tests/cuda
 import pytest
 import test_ops
 import test_training
 from compare import same_as_cpu
+from planted import BUGS
 
 from labkit import cuda, simt
-from labkit.kernels import proof
 from labkit.kernels.cuda import compiled, launch
-from labkit.kernels.cuda.planted import BUGS
 
 pytestmark = pytest.mark.skipif(not cuda.SIMULATED, reason="the stepper reads arrays of the simulator")
 

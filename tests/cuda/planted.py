@@ -1,4 +1,4 @@
-"""Bugs to plant in copies of the kernels: what people forget. `../proof.py` shows that each is found."""
+"""Bugs to plant in copies of the kernels: what people forget. `proof.py` shows that each is found."""
 
 from typing import NamedTuple
 

@@ -28,7 +28,7 @@ def _jobs() -> dict[str, Callable[[], Any]]:
         return run
 
     x = (8, 40)
-    elementwise = {
+    elementwise: dict[str, Callable[..., Any]] = {
         "erf": labkit.erf,
         "sigmoid": labkit.sigmoid,
         "tanh": labkit.tanh,
