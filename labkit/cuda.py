@@ -151,7 +151,7 @@ def _pool() -> Any:
     return pool
 
 
-# ---- moving tensors ----
+# ---- moving arrays ----
 
 
 def device_of(name: Any) -> str:
@@ -164,26 +164,15 @@ def device_of(name: Any) -> str:
     return kind
 
 
-def moved(tensor: Any, device: str) -> Any:
-    """A copy of the tensor on the other device; its gradient is moved back the same way."""
-    from labkit import autograd, backends, grad_mode
-    from labkit.tensor import Tensor
+def upload(array: Any) -> Any:
+    """A copy of a NumPy array on the device."""
+    from labkit.kernels.cuda import array as device_array
 
-    tensor.refresh()
-    move, back = (_upload, _download) if device == "cuda" else (_download, _upload)
-    out = Tensor(move(tensor.data), device=device)
-    if tensor.requires_grad and grad_mode.mode.recording:
-        autograd.record_call("to", (tensor,), (out,), back, backends.of(device))
-    return out
+    return device_array.upload(array)
 
 
-def _upload(array: Any) -> Any:
-    from labkit.kernels.cuda.array import upload
+def download(array: Any) -> Any:
+    """A copy of an array of the device in NumPy's memory."""
+    from labkit.kernels.cuda import array as device_array
 
-    return upload(array)
-
-
-def _download(array: Any) -> Any:
-    from labkit.kernels.cuda.array import download
-
-    return download(array)
+    return device_array.download(array)

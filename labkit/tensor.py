@@ -16,6 +16,7 @@ import numpy as np
 from labkit import backends, cuda, dtypes
 from labkit.dtypes import FLOATS, DType, as_dtype
 from labkit.errors import ShapeError
+from labkit.grad_mode import mode
 
 
 class Size(tuple[int, ...]):
@@ -279,8 +280,8 @@ class Tensor(Methods):
         target = self.dtype if dtype is None else as_dtype(dtype)
         if device is not None and cuda.device_of(device) != self.device:
             if self.device == "cpu":  # the CPU knows more types: convert there
-                return cuda.moved(self.to(target), "cuda")
-            return cuda.moved(self, "cpu").to(target)
+                return _moved(self.to(target), "cuda")
+            return _moved(self, "cpu").to(target)
         if target != self.dtype:
             return ops.shape._cast(self, dtype=target)
         return ops.shape.clone(self) if copy else self
@@ -407,6 +408,16 @@ class Tensor(Methods):
         return _restore, (self.__class__, np.ascontiguousarray(self.numpy(force=True)), self.requires_grad)
 
     __hash__ = object.__hash__
+
+
+def _moved(tensor: Tensor, device: str) -> Tensor:
+    """A copy of the tensor on the other device; its gradient is moved back the same way."""
+    tensor.refresh()
+    move, back = (cuda.upload, cuda.download) if device == "cuda" else (cuda.download, cuda.upload)
+    out = Tensor(move(tensor.data), device=device)
+    if tensor.requires_grad and mode.recording:
+        autograd._record("to", (tensor,), (out,), back, backends.of(device))
+    return out
 
 
 def _restore(cls: Any, data: Any, requires_grad: bool) -> Tensor:

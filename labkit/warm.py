@@ -17,8 +17,8 @@ from tqdm import tqdm
 def _jobs() -> dict[str, Callable[[], Any]]:
     """Name -> something small that runs a family of kernels, forward and backward."""
     import labkit
-    from labkit.bench.models import STEPS, Trainer
     from labkit.nn import functional as F
+    from labkit.steps import STEPS, Trainer
 
     def through(function: Callable[..., Any], *shapes: tuple[int, ...]) -> Callable[[], Any]:
         def run() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from labkit.bench.models import OPTIMIZERS, RATES, Case, build
+from labkit.steps import OPTIMIZERS, RATES, Case, build
 
 Weights = dict[str, Any]
 

@@ -11,7 +11,7 @@ from statistics import median
 from labkit.bench import plots
 from labkit.bench.harness import Comparison, Worker, compare, prepare, with_workers
 from labkit.bench.micro import OPS
-from labkit.bench.models import STEPS
+from labkit.steps import STEPS
 from labkit.text import ruled
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from tinygrad import Tensor, TinyJit, nn  # type: ignore[import-not-found]
 
 from labkit.bench.functional import shapes
-from labkit.bench.models import OPTIMIZERS, RATES, Case
+from labkit.steps import OPTIMIZERS, RATES, Case
 
 Weights = dict[str, Any]
 

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from labkit.bench.models import Case, Trainer
+from labkit.steps import Case, Trainer
 
 ENGINES = {
     "labkit": "labkit",

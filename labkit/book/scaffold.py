@@ -116,15 +116,19 @@ def _lesson(course: Course, week: int, name: str | None) -> Path:
 
 
 def _prefix(text: str, week: int, source: Path) -> str:
-    """What the cell ids of a lesson begin with: as its first cell has it, else such as `w08b` for notebook 02."""
+    """What the cell ids of a lesson begin with: as in its first cell, else such as `w08b` for notebook 02."""
     first = re.search(r"\bid=(w\d\d[a-z]*)-", text)
     return first[1] if first else f"w{week:02d}{chr(ord('a') + int(source.stem[:2]) - 1)}"
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m labkit new", description="A new exercise, to be filled in.")
+    parser = argparse.ArgumentParser(
+        prog="python -m labkit new", description="A new exercise, to be filled in."
+    )
     parser.add_argument("ex", help="its id: the week, a dot and a name, such as w08.guard")
-    parser.add_argument("--lesson", help="such as week08_kernels/02_cuda; the last one of the week if not given")
+    parser.add_argument(
+        "--lesson", help="such as week08_kernels/02_cuda; the last one of the week if not given"
+    )
     options = parser.parse_args(argv)
     course = here().course
     try:

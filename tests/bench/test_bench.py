@@ -9,7 +9,7 @@ import torch
 import labkit
 from labkit import bench
 from labkit.bench import harness, micro
-from labkit.bench.models import Case, Trainer
+from labkit.steps import Case, Trainer
 
 SMALL = [
     Case("mlp", batch=4, width=8),

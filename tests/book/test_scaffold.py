@@ -47,7 +47,7 @@ def test_refusals_write_nothing(course, ex, lesson, said):
 
 
 def test_it_builds_and_the_audit_speaks(course):
-    """As an author would: the command, the build, the audit; the only complaints are about what is to be filled in."""
+    """As an author would: the command, the build, the audit."""
     environment = {
         "LABKIT_ROOT": str(course.root),
         "LABKIT_EXERCISES": str(course.root / "labkit/exercises"),
