@@ -20,7 +20,7 @@ from labkit.exercises.declare import Exercise
 from labkit.grade import pool
 from labkit.grade.answers import Source, sources
 from labkit.grade.changed import changed_since
-from labkit.grade.proof import EQUIVALENT, Report, Task, equivalent_mutants, mutants_of, prove
+from labkit.grade.proof import Report, Task, mutants_of, prove
 
 SLOW_CHECK, SECONDS_PER_EXERCISE = 2.0, 900
 
@@ -55,18 +55,16 @@ def plan(root: Path, options: argparse.Namespace) -> tuple[list[Task], list[str]
     known, places = exercises.all_exercises(), sources(root)
     if options.ex:
         exercises.get(options.ex)  # its KeyError suggests the nearest
+    in_order = [*(key for key in places if key in known), *(key for key in known if key not in places)]
     chosen = {
-        key: exercise
-        for key, exercise in known.items()
-        if options.ex in (None, key) and options.week in (None, exercise.week)
+        key: known[key]
+        for key in in_order
+        if options.ex in (None, key) and options.week in (None, known[key].week)
     }
     strays = [
         f"{key}: stands in {place.lesson}, but is not declared"
         for key, place in places.items()
         if key not in known
-    ]
-    strays += [
-        f"{EQUIVALENT.name}: unknown exercise {key}" for key in equivalent_mutants() if key not in known
     ]
     samples = _samples(chosen, places, root, options)
     tasks = [Task(item, places.get(key), samples.get(key, 0), options.seed) for key, item in chosen.items()]

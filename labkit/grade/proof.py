@@ -7,15 +7,11 @@ version is refused, and no mutant of the solution passes unless it is listed as 
 from __future__ import annotations
 
 import time
-import tomllib
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-from labkit import exercises
 from labkit.exercises.declare import Exercise, Fix, Implement, Mistake, Predict, WriteTest
 from labkit.grade import ladder, pool
 from labkit.grade.answers import Source, finish, prepare
@@ -27,7 +23,6 @@ from labkit.grade.rules import broken_by_use, watched
 from labkit.grade.run import expected, to_engine
 from labkit.grade.verdict import Verdict, is_blank
 
-EQUIVALENT = Path(exercises.__file__).parent / "equivalent.toml"
 # For a test, only these changes are mutants: other inputs make another good test.
 TEST_CHANGES = ("dropped", "condition", "comparison")
 
@@ -58,7 +53,6 @@ class Task:
     source: Source | None
     sample: int | None = None
     seed: int = 0
-    equivalent: Path = EQUIVALENT
 
 
 def prove(task: Task) -> Report:
@@ -112,8 +106,8 @@ def _prove_declared(report: Report, exercise: Exercise, source: Source, space: d
     report.lint = (
         f"{len(problems)} problems"
         if problems
-        else f"{len(exercise.lint)} excused"
-        if exercise.lint
+        else f"{len(exercise.excused)} excused"
+        if exercise.excused
         else "ok"
     )
     report.problems += problems
@@ -222,7 +216,7 @@ def _fix_problems(exercise: Fix, solution: Any) -> Iterator[str]:
 
 def _delegation(exercise: Implement) -> tuple[str, str | None]:
     """(word for the table, problem or None): an answer that hands the work to torch must be refused."""
-    if "delegation" in exercise.lint:
+    if "delegation" in exercise.excused:
         return "allowed", None
     with watched() as used:
         for case in exercise.cases:
@@ -262,17 +256,6 @@ def _to_numpy(value: Any) -> Any:
 # mutants
 
 
-@cache
-def equivalent_mutants(path: Path = EQUIVALENT) -> dict[str, list[tuple[str, str]]]:
-    """(before, after) of the mutants that were reviewed and do the same as the solution, by exercise."""
-    listed = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    for key, entries in listed.items():
-        for entry in entries:
-            if set(entry) != {"before", "after", "reason"} or not entry["reason"].strip():
-                raise ValueError(f"{path.name}: {key}: an entry needs before, after and reason")
-    return {key: [(entry["before"], entry["after"]) for entry in entries] for key, entries in listed.items()}
-
-
 def mutants_of(exercise: Exercise, source: Source) -> list[Mutant]:
     found = mutants(source.solution)
     if isinstance(exercise, WriteTest):
@@ -287,7 +270,7 @@ def _prove_mutants(report: Report, task: Task, source: Source, space: dict[str, 
     chosen = every
     if task.sample is not None:
         chosen = [mutant for _, mutant in sample_of([("", m) for m in every], task.sample, task.seed)]
-    known = equivalent_mutants(task.equivalent).get(exercise.id, [])
+    known = [(same.before, same.after) for same in exercise.equivalent]
     same = Mutant(0, "none", "", "", source.solution)  # must survive, or nothing is proven
     enough = 2 + 10 * report.seconds
     survived = {
@@ -306,7 +289,7 @@ def _prove_mutants(report: Report, task: Task, source: Source, space: dict[str, 
     report.problems += [f"survives: {mutant}" for pair, mutant in pairs.items() if pair not in known]
     if task.sample is None:
         stale = [pair for pair in known if pair not in pairs]
-        report.problems += [f"stale in {task.equivalent.name}: {a}  ->  {b}" for a, b in stale]
+        report.problems += [f"listed as equivalent, but no mutant that survives: {a}  ->  {b}" for a, b in stale]
 
 
 def survives(exercise: Exercise, source: Source, space: dict[str, Any], mutant: Mutant) -> bool:
