@@ -40,9 +40,7 @@ def _load(exercise_id: str) -> Exercise:
     if not isinstance(declared, Exercise):
         raise ValueError(f"{path} declares no exercise: end it with `exercise = Implement(...)`.")
     if declared.id:
-        raise ValueError(
-            f"{path}: leave out id={declared.id!r}; the path says {exercise_id}."
-        )
+        raise ValueError(f"{path}: leave out id={declared.id!r}; the path says {exercise_id}.")
     return replace(declared, id=exercise_id)
 
 

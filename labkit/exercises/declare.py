@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 import zlib
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -96,13 +97,15 @@ def vary(function: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:
     the arguments of `function` in their order, without the fixed ones.
     """
     whole = inspect.signature(function)
-    left = [parameter for name, parameter in whole.parameters.items() if name not in fixed]
-    rest = whole.replace(parameters=left)
     whole.bind_partial(**fixed)  # refuses a keyword that `function` does not have
+    named = {name: value for name, value in fixed.items() if name in whole.parameters}
+    more = {name: value for name, value in fixed.items() if name not in whole.parameters}  # for its **
+    rest = whole.replace(parameters=[one for name, one in whole.parameters.items() if name not in named])
 
-    def varied(*given: Any, **named: Any) -> Any:
-        arguments = inspect.BoundArguments(whole, {**rest.bind(*given, **named).arguments, **fixed})  # type: ignore[arg-type]
-        return function(*arguments.args, **arguments.kwargs)
+    def varied(*args: Any, **kwargs: Any) -> Any:
+        given = rest.bind(*args, **kwargs).arguments
+        all_of_them = inspect.BoundArguments(whole, OrderedDict({**given, **named}))
+        return function(*all_of_them.args, **all_of_them.kwargs, **more)
 
     varied.__name__ = function.__name__
     varied.__signature__ = rest  # type: ignore[attr-defined]

@@ -230,7 +230,7 @@ def load() -> History:
 
     try:
         places = sources()
-    except LessonError:  # an author's half-written lesson; the declarations still have the order
+    except LessonError:  # an author's half-written lesson; then exercises come by name
         places = {}
     return history(events.read(), exercises.all_exercises(), places)
 

@@ -149,7 +149,7 @@ def disguise(thing: Any, readable: bool = False) -> Any:
 
 def _mistake_problem(exercise: Exercise, mistake: Mistake) -> str | None:
     """What is wrong with the diagnosis of a mistake. Rules are off: a mistake may call what it imitates."""
-    verdict = _judge_mistake(exercise, mistake)
+    verdict = judge_mistake(exercise, mistake)
     if verdict.passed:
         return f"mistake {mistake.name!r} passes"
     if verdict.mistake is None:
@@ -161,7 +161,8 @@ def _mistake_problem(exercise: Exercise, mistake: Mistake) -> str | None:
     return None
 
 
-def _judge_mistake(exercise: Exercise, mistake: Mistake) -> Verdict:
+def judge_mistake(exercise: Exercise, mistake: Mistake) -> Verdict:
+    """What is said to a declared mistake when somebody hands it in."""
     if isinstance(exercise, Predict):
         truths = {key: item.truth() for key, item in exercise.items.items()}
         return judge(exercise, {**truths, **mistake.wrong})
@@ -185,17 +186,17 @@ def _kind_problems(exercise: Exercise, solution: Any) -> Iterator[str]:
         if judge(exercise, wrong).passed:
             yield "predictions that are all wrong pass"
     if isinstance(exercise, WriteTest):
-        if judge(exercise, _asserts_nothing).passed:
+        if judge(exercise, asserts_nothing).passed:
             yield "a test that asserts nothing passes"
-        if judge(exercise, _always_fails).passed:
+        if judge(exercise, always_fails).passed:
             yield "a test that always fails passes"
 
 
-def _asserts_nothing(implementation: Any) -> None:
+def asserts_nothing(implementation: Any) -> None:
     pass
 
 
-def _always_fails(implementation: Any) -> None:
+def always_fails(implementation: Any) -> None:
     raise AssertionError
 
 
@@ -227,14 +228,19 @@ def _delegation(exercise: Implement) -> tuple[str, str | None]:
         refused = broken_by_use(used, exercise.rules) is not None
         verdict = None
     else:
-        extra = {"fault": exercise.fault} if isinstance(exercise, Fix) else {}
-        verdict = judge(exercise, disguise(exercise.delegate, readable=True) or _wrapped(exercise), **extra)
+        verdict = judge_delegate(exercise)
         refused = verdict.status == "rule"
     if refused:
         return "refused", None
     names = ", ".join(sorted(used))
     said = f" ({_said(verdict)})" if verdict else ""
     return "PASSES", f"an answer that calls torch's own version is not refused{said}; forbid some of: {names}"
+
+
+def judge_delegate(exercise: Implement) -> Verdict:
+    """What is said to an answer that only calls torch's own version."""
+    extra = {"fault": exercise.fault} if isinstance(exercise, Fix) else {}
+    return judge(exercise, disguise(exercise.delegate, readable=True) or _wrapped(exercise), **extra)
 
 
 def _wrapped(exercise: Implement) -> Callable[..., Any]:
@@ -289,7 +295,7 @@ def _prove_mutants(report: Report, task: Task, source: Source, space: dict[str, 
     report.problems += [f"survives: {mutant}" for pair, mutant in pairs.items() if pair not in known]
     if task.sample is None:
         stale = [pair for pair in known if pair not in pairs]
-        report.problems += [f"listed as equivalent, but no mutant that survives: {a}  ->  {b}" for a, b in stale]
+        report.problems += [f"stale in `equivalent`: {a}  ->  {b}" for a, b in stale]
 
 
 def survives(exercise: Exercise, source: Source, space: dict[str, Any], mutant: Mutant) -> bool:

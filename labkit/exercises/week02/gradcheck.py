@@ -37,8 +37,6 @@ def _nan_gradient(x, g):
 
 
 _CUBE = _Op("x**3", lambda x: x**3, lambda x, g: 3 * x**2 * g)
-
-
 _SHIFT = _Op("2 * x", lambda x: 2 * x, lambda x, g: 2 * g)
 
 

@@ -33,8 +33,6 @@ def _softmax_by_logarithm(x):
 
 
 _SCORES = np.array([[1.0, 2.0, -1.0], [0.5, 0.0, 3.0]])
-
-
 _WEIGHTS = np.array([[0.3, -1.0, 2.0], [1.5, 0.7, -0.2]])
 
 

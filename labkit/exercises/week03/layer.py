@@ -1,6 +1,6 @@
 """An nn.Module with buffers that standardizes its input."""
 
-from labkit.exercises.declare import Case, Implement, Mistake, vary
+from labkit.exercises.declare import Case, Implement, Mistake
 from labkit.exercises.week03.shared import lazily
 from labkit.lazy import torch
 
@@ -79,33 +79,29 @@ exercise = Implement(
         Mistake(
             "plain attributes",
             "mean and std are plain attributes: they are not saved, and `.to(device)` leaves them behind. `self.register_buffer`.",
-            lazily(vary(_standardize, keep=_as_attribute)),
+            lazily(lambda: _standardize(_as_attribute)),
         ),
         Mistake(
             "measured and trained",
             "mean and std are parameters, so an optimizer would change what was measured. Make them buffers.",
-            lazily(vary(_standardize, keep=_as_parameter)),
+            lazily(lambda: _standardize(_as_parameter)),
         ),
         Mistake(
             "not registered",
             "scale wants a gradient but is a plain tensor. torch registers nn.Parameter only; requires_grad is not enough.",
-            lazily(vary(_standardize, keep=_as_buffer, scale_of=lambda n: torch.ones(n, requires_grad=True))),
+            lazily(lambda: _standardize(_as_buffer, lambda n: torch.ones(n, requires_grad=True))),
         ),
         Mistake(
             "scale of zeros",
             "scale starts at 0, so the layer gives 0 for everything at first. Ones leave what comes in as it is.",
-            lazily(
-                vary(_standardize, keep=_as_buffer, scale_of=lambda n: torch.nn.Parameter(torch.zeros(n)))
-            ),
+            lazily(lambda: _standardize(_as_buffer, lambda n: torch.nn.Parameter(torch.zeros(n)))),
         ),
         Mistake(
             "shifted before scaled",
             "The shift is added before the scale is applied, so it is scaled as well.",
             lazily(
-                vary(
-                    _standardize,
-                    keep=_as_buffer,
-                    forward=lambda s, x: ((x - s.mean) / s.std + s.shift) * s.scale,
+                lambda: _standardize(
+                    _as_buffer, forward=lambda s, x: ((x - s.mean) / s.std + s.shift) * s.scale
                 )
             ),
         ),
@@ -113,10 +109,8 @@ exercise = Implement(
             "multiplied by std",
             "What has been centered is multiplied by std. Divide by it.",
             lazily(
-                vary(
-                    _standardize,
-                    keep=_as_buffer,
-                    forward=lambda s, x: (x - s.mean) * s.std * s.scale + s.shift,
+                lambda: _standardize(
+                    _as_buffer, forward=lambda s, x: (x - s.mean) * s.std * s.scale + s.shift
                 )
             ),
         ),

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from labkit.exercises.declare import Case, Fix, Mistake, vary
+from labkit.exercises.declare import Case, Fix, Mistake
 from labkit.exercises.week03.shared import lazily
 from labkit.lazy import torch
 
@@ -92,7 +92,7 @@ exercise = Fix(
     oracle=lambda x, sizes: _use_stack(_stack(torch.nn.ModuleList), x, sizes),
     use=_use_stack,
     grads=("x",),
-    broken=lazily(vary(_stack, keep=list)),
+    broken=lazily(lambda: _stack(list)),
     fault="layers in a plain list",
     menu={
         "layers in a plain list": "",
@@ -103,12 +103,12 @@ exercise = Fix(
         Mistake(
             "parameters by hand",
             "The optimizer gets all parameters now, but the state dict still lacks the hidden layers: half of it would not be saved.",
-            lazily(vary(_stack, keep=list, more=_list_by_hand)),
+            lazily(lambda: _stack(list, more=_list_by_hand)),
         ),
         Mistake(
             "last one only",
             "Only the last hidden layer is registered. Register the list as a whole.",
-            lazily(vary(_stack, keep=list, more=lambda net: net.hidden and _last_by_hand(net))),
+            lazily(lambda: _stack(list, more=lambda net: net.hidden and _last_by_hand(net))),
         ),
         Mistake(
             "bend lost",

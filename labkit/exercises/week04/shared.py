@@ -4,8 +4,6 @@ from labkit.exercises.declare import Case
 from labkit.lazy import F, torch
 
 NO_TRAINER = "torch has no function for it: the loop is written by hand in every program"
-
-
 STEPS = 10_000  # additions behind one weight after some steps of training: rounding grows with them
 
 

@@ -1,6 +1,6 @@
 """Predict the number of parameters and multiplications of layers."""
 
-from labkit.exercises.declare import Item, Mistake, Predict, vary
+from labkit.exercises.declare import Item, Mistake, Predict
 from labkit.lazy import torch
 
 
@@ -27,19 +27,10 @@ exercise = Predict(
     level=2,
     needs=("w05.grouped",),
     items={
-        "a": Item(
-            "32 filters of 3x3 on 3 channels",
-            _weights(vary(_layer, channels=3, filters=32, size=3, bias=False)),
-        ),
-        "b": Item("with a bias", _weights(vary(_layer, channels=3, filters=32, size=3))),
-        "c": Item(
-            "64 filters of 3x3 on 32 channels",
-            _weights(vary(_layer, channels=32, filters=64, size=3, bias=False)),
-        ),
-        "d": Item(
-            "depthwise 3x3 on 32",
-            _weights(vary(_layer, channels=32, filters=32, size=3, groups=32, bias=False)),
-        ),
+        "a": Item("32 filters of 3x3 on 3 channels", _weights(lambda: _layer(3, 32, 3, bias=False))),
+        "b": Item("with a bias", _weights(lambda: _layer(3, 32, 3))),
+        "c": Item("64 filters of 3x3 on 32 channels", _weights(lambda: _layer(32, 64, 3, bias=False))),
+        "d": Item("depthwise 3x3 on 32", _weights(lambda: _layer(32, 32, 3, groups=32, bias=False))),
         "e": Item(
             "depthwise, then 64 of 1x1",
             _weights(

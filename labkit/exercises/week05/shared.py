@@ -9,11 +9,7 @@ CONVOLUTIONS = (
     *("conv_transpose1d", "conv_transpose2d", "ConvTranspose2d", "conv2d_input", "conv2d_weight"),
     *("correlate2d", "convolve2d"),
 )
-
-
 WINDOWS = ("unfold", "fold", "Unfold", "Fold", "sliding_window_view")
-
-
 DERIVATIVES = ("grad", "vjp", "vjpfunc", "backward", "requires_grad", "jacobian", "jacrev")
 
 

@@ -1,7 +1,7 @@
 """An LSTM from both ends."""
 
 from labkit.exercises.declare import Case, Implement, Mistake, Rules, vary
-from labkit.exercises.week06.shared import RECURRENT, layer_weights, one_layer, torch_lstm
+from labkit.exercises.week06.shared import RECURRENT, layer_weights, lstm, one_layer
 from labkit.lazy import torch
 
 
@@ -45,10 +45,10 @@ exercise = Implement(
         Case("one step", _both_case(1, 3, 2, 4), extreme=True),
     ],
     use=lambda answer, x, h, c, forward, backward: answer(x, (h, c), forward, backward),
-    oracle=lambda x, h, c, forward, backward: torch_lstm(x, (h, c), [forward, backward], 1, True),
+    oracle=lambda x, h, c, forward, backward: lstm(x, (h, c), [forward, backward], 1, True),
     grads=("x", "h", "c"),
     rules=Rules(forbids=RECURRENT),
-    delegate=lambda x, state, forward, backward: torch_lstm(x, state, [forward, backward], 1, True),
+    delegate=lambda x, state, forward, backward: lstm(x, state, [forward, backward], 1, True),
     mistakes=[
         Mistake(
             "not turned back",

@@ -9,8 +9,6 @@ RECURRENT = (
     *("RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell", "rnn_tanh", "rnn_relu", "lstm", "gru"),
     *("rnn_tanh_cell", "rnn_relu_cell", "lstm_cell", "gru_cell"),
 )
-
-
 SQUARE = {
     "equal axes": "the recurrent weight of a plain RNN is square",
     "distinct": "the recurrent weight of a plain RNN is square",
@@ -75,7 +73,7 @@ def lstm_variant(order="ifgo", gate="sigmoid", candidate="tanh", out="tanh", old
     return cell
 
 
-def torch_lstm(x, state, weights, num_layers=1, bidirectional=False):
+def lstm(x, state, weights, num_layers=1, bidirectional=False):
     """torch's own LSTM: x (T, N, I), state two of (rows, N, H), weights one list of four per row."""
     flat = [w for layer in weights for w in layer]
     outputs, h, c = torch.lstm(x, tuple(state), flat, True, num_layers, 0.0, False, bidirectional, False)
@@ -83,7 +81,7 @@ def torch_lstm(x, state, weights, num_layers=1, bidirectional=False):
 
 
 def one_layer(x, state, weights):
-    outputs, (h, c) = torch_lstm(x, [s[None] for s in state], [weights])
+    outputs, (h, c) = lstm(x, [s[None] for s in state], [weights])
     return outputs, (h[0], c[0])
 
 

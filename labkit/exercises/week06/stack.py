@@ -1,7 +1,7 @@
 """LSTM layers on top of each other."""
 
 from labkit.exercises.declare import Case, Implement, Mistake, Rules
-from labkit.exercises.week06.shared import RECURRENT, layer_weights, one_layer, torch_lstm
+from labkit.exercises.week06.shared import RECURRENT, layer_weights, lstm, one_layer
 from labkit.lazy import torch
 
 
@@ -72,10 +72,10 @@ exercise = Implement(
         Case("one layer", _stack_case(4, 3, 2, 5, 1), extreme=True),
     ],
     use=lambda answer, x, h, c, layers: answer(x, (h, c), layers),
-    oracle=lambda x, h, c, layers: torch_lstm(x, (h, c), layers, len(layers)),
+    oracle=lambda x, h, c, layers: lstm(x, (h, c), layers, len(layers)),
     grads=("x", "h", "c"),
     rules=Rules(forbids=RECURRENT),
-    delegate=lambda x, state, layers: torch_lstm(x, state, layers, len(layers)),
+    delegate=lambda x, state, layers: lstm(x, state, layers, len(layers)),
     excused={
         "equal axes": "a layer that reads what another wrote has a square weight",
         "distinct": "a layer that reads what another wrote has a square weight",
@@ -105,8 +105,8 @@ exercise = Implement(
             "last layer's state only",
             "Only the top layer's last state is returned. Every layer has one: stack them, (L, N, H).",
             lambda x, state, layers: (
-                torch_lstm(x, state, layers, len(layers))[0],
-                tuple(s[-1] for s in torch_lstm(x, state, layers, len(layers))[1]),
+                lstm(x, state, layers, len(layers))[0],
+                tuple(s[-1] for s in lstm(x, state, layers, len(layers))[1]),
             ),
         ),
         Mistake(
@@ -118,8 +118,8 @@ exercise = Implement(
             "states upside down",
             "The last states are stacked from the top layer down; row 0 is the lowest layer.",
             lambda x, state, layers: (
-                torch_lstm(x, state, layers, len(layers))[0],
-                tuple(s.flip(0) for s in torch_lstm(x, state, layers, len(layers))[1]),
+                lstm(x, state, layers, len(layers))[0],
+                tuple(s.flip(0) for s in lstm(x, state, layers, len(layers))[1]),
             ),
         ),
     ],

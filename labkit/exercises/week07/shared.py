@@ -41,14 +41,10 @@ def sinusoids(positions, width):
 
 
 PROJECTIONS = "the projections of attention and the tables that follow them are square"
-
-
 NORMS = (
     *("layer_norm", "native_layer_norm", "LayerNorm", "rms_norm", "RMSNorm", "group_norm", "GroupNorm"),
     *("batch_norm", "BatchNorm1d", "instance_norm", "InstanceNorm1d"),
 )
-
-
 LAYERS = (
     *("TransformerEncoderLayer", "TransformerEncoder", "TransformerDecoderLayer", "TransformerDecoder"),
     *("Transformer", "MultiheadAttention", "multi_head_attention_forward"),
