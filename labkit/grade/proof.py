@@ -180,16 +180,21 @@ def _kind_problems(exercise: Exercise, solution: Any) -> Iterator[str]:
     if isinstance(exercise, Fix):
         yield from _fix_problems(exercise, solution)
     if isinstance(exercise, Predict):
-        wrong = {key: "no such answer" for key in exercise.items}
-        for mistake in exercise.mistakes:
-            wrong.update(mistake.wrong)
-        if judge(exercise, wrong).passed:
+        if judge(exercise, all_wrong(exercise)).passed:
             yield "predictions that are all wrong pass"
     if isinstance(exercise, WriteTest):
         if judge(exercise, asserts_nothing).passed:
             yield "a test that asserts nothing passes"
         if judge(exercise, always_fails).passed:
             yield "a test that always fails passes"
+
+
+def all_wrong(exercise: Predict) -> dict[str, Any]:
+    """Predictions none of which is right: the declared mistakes, and nonsense where there is none."""
+    wrong: dict[str, Any] = dict.fromkeys(exercise.items, "no such answer")
+    for mistake in exercise.mistakes:
+        wrong |= mistake.wrong
+    return wrong
 
 
 def asserts_nothing(implementation: Any) -> None:

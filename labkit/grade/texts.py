@@ -20,7 +20,6 @@ from labkit.grade.proof import Task, disguise
 from labkit.grade.verdict import Verdict
 
 ABOUT = ("kind", "title", "minutes", "level", "needs", "also", "hints", "passed")
-NO_ANSWER = "no such answer"
 
 
 def write(tasks: Sequence[Task], path: Path, seconds: float) -> list[str]:
@@ -65,7 +64,7 @@ def _of_its_kind(exercise: Exercise, solution: Any) -> Iterator[tuple[str, Verdi
         for choice in exercise.menu:
             yield f"fault {choice}", judge(exercise, solution, fault=choice)
     if isinstance(exercise, Predict):
-        yield "all wrong", judge(exercise, dict.fromkeys(exercise.items, NO_ANSWER))
+        yield "all wrong", judge(exercise, proof.all_wrong(exercise))
     if isinstance(exercise, WriteTest):
         yield "asserts nothing", judge(exercise, proof.asserts_nothing)
         yield "always fails", judge(exercise, proof.always_fails)
