@@ -1,4 +1,4 @@
-"""Predict what the strides of a batch of images say about it."""
+"""Predict what the shape of a batch of images says about strides, places and memory."""
 
 from labkit.exercises.declare import Item, Mistake, Predict
 from labkit.lazy import torch

@@ -1,4 +1,4 @@
-"""Scores of attention with padding hidden, by broadcasting three shapes."""
+"""Scores of attention with padded keys at minus infinity, by a mask that broadcasts."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Predict what `.grad` holds after one and after several backward passes."""
+"""Predict what `x.grad` holds after one backward pass, after several, and after detours."""
 
 from labkit.exercises.declare import Item, Mistake, Predict
 from labkit.lazy import torch

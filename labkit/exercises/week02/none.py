@@ -1,4 +1,4 @@
-"""A layer whose weight is no leaf and never learns: name the fault and mend it."""
+"""A way through NumPy that leaves the graph, so that a layer never learns: name the fault and mend it."""
 
 import numpy as np
 

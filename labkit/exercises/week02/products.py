@@ -1,4 +1,4 @@
-"""Predict which product of Jacobians is cheaper, forward or backward."""
+"""Predict the shapes of products with a Jacobian, and how many of them give all of it."""
 
 from labkit.exercises.declare import Item, Mistake, Predict
 from labkit.exercises.week02.shared import Formula

@@ -1,4 +1,4 @@
-"""AdamW, and Adam with its decay inside the gradient."""
+"""AdamW: Adam with weight decay beside the gradient, not in it."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""A run that stays in evaluation mode after its first epoch: name the fault and mend it."""
+"""A run that stays in evaluation mode after it was first validated: name the fault and mend it."""
 
 from labkit.exercises.declare import Fix, Mistake
 from labkit.exercises.week04.shared import (

@@ -1,4 +1,4 @@
-"""A pipeline of transforms for training and one for evaluation."""
+"""A pipeline of transforms, with chance in it for training only."""
 
 import importlib
 

@@ -1,4 +1,4 @@
-"""Predict the number of parameters and multiplications of layers."""
+"""Predict parameters, multiplications and receptive fields before building anything."""
 
 from labkit.exercises.declare import Item, Mistake, Predict
 from labkit.lazy import torch

@@ -1,4 +1,4 @@
-"""Measure which mark in the picture a network really looks at."""
+"""Measure where in the picture the mark is that a network reads instead of the object."""
 
 from labkit.exercises.declare import Measure, Mistake
 

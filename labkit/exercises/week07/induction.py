@@ -1,4 +1,4 @@
-"""Measure which head of a trained model copies from where the token stood before."""
+"""Measure in which layer a trained model looks far back for what to copy, and how far."""
 
 from labkit.exercises.declare import Measure, Mistake
 

@@ -1,4 +1,4 @@
-"""A mask whose True is taken for keep instead of drop: name the fault and mend it."""
+"""A mask that keeps what it should drop: name the fault and mend it."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Write a test that attention does not depend on the order of tokens."""
+"""Write a test that tokens in another order give the same outputs in that order."""
 
 from labkit.exercises.declare import Mistake, WriteTest
 from labkit.exercises.week07.shared import causal, from_heads, into_heads, woven
