@@ -73,12 +73,12 @@ exercise = Implement(
         Mistake(
             "each takes all",
             "Of equal maxima each gets the whole gradient, so more flows back than came in: divide by how many there are.",
-            lambda x, axis: _amax(x, axis, spread=lambda x, top, axis: (x == top) * 1.0),
+            vary(_amax, spread=lambda x, top, axis: (x == top) * 1.0),
         ),
         Mistake(
             "spread over all",
             "The gradient is spread over all elements, as for a mean; only a maximum has an influence.",
-            lambda x, axis: _amax(x, axis, spread=lambda x, top, axis: np.ones_like(x) / x.shape[axis]),
+            vary(_amax, spread=lambda x, top, axis: np.ones_like(x) / x.shape[axis]),
         ),
         Mistake(
             "axis kept",

@@ -77,7 +77,7 @@ exercise = Implement(
         Mistake(
             "wrong order",
             "The nodes are visited from the inputs to the result: at that time the later gradients are not there yet.",
-            lambda root: scalar_backward(root, order=lambda root: parents_first(root)[::-1]),
+            vary(scalar_backward, order=lambda root: parents_first(root)[::-1]),
         ),
         Mistake(
             "level by level",

@@ -59,7 +59,7 @@ exercise = Fix(
     use=_use_diamond,
     oracle=_diamond_truth,
     rules=Rules(forbids=("tensor", "jacobian")),
-    broken=lambda node: _diamond(node, send=lambda node: node.grad),
+    broken=vary(_diamond, send=lambda node: node.grad),
     fault="passes on node.grad",
     menu={
         "passes on node.grad": "",

@@ -2,7 +2,7 @@
 
 import math
 
-from labkit.exercises.declare import Case, Implement, Mistake, Rules
+from labkit.exercises.declare import Case, Implement, Mistake, Rules, vary
 from labkit.exercises.week02.shared import FORWARD, local_derivatives
 from labkit.lazy import torch
 
@@ -40,44 +40,42 @@ exercise = Implement(
         Mistake(
             "factors not swapped",
             "For a product, the derivative by a is b, and the derivative by b is a.",
-            lambda op, *numbers: local_derivatives(op, *numbers, mul=lambda a, b: (a, b)),
+            vary(local_derivatives, mul=lambda a, b: (a, b)),
         ),
         Mistake(
             "quotient sign",
             "The derivative of a / b by b is negative: a larger b makes the quotient smaller.",
-            lambda op, *numbers: local_derivatives(op, *numbers, div=lambda a, b: (1 / b, a / b**2)),
+            vary(local_derivatives, div=lambda a, b: (1 / b, a / b**2)),
         ),
         Mistake(
             "quotient not squared",
             "The derivative of a / b by b has b squared below the line.",
-            lambda op, *numbers: local_derivatives(op, *numbers, div=lambda a, b: (1 / b, -a / b)),
+            vary(local_derivatives, div=lambda a, b: (1 / b, -a / b)),
         ),
         Mistake(
             "power not lowered",
             "The exponent goes down by one: the derivative of a**b is b * a**(b - 1).",
-            lambda op, *numbers: local_derivatives(op, *numbers, pow=lambda a, b: (b * a**b,)),
+            vary(local_derivatives, pow=lambda a, b: (b * a**b,)),
         ),
         Mistake(
             "two for pow",
             "The exponent is a constant here, not an input: pow has one derivative.",
-            lambda op, *numbers: local_derivatives(
-                op, *numbers, pow=lambda a, b: (b * a ** (b - 1), a**b * math.log(a))
-            ),
+            vary(local_derivatives, pow=lambda a, b: (b * a ** (b - 1), a**b * math.log(a))),
         ),
         Mistake(
             "tanh of a",
             "The derivative of tanh is 1 - tanh(a)**2, with the value of tanh in it, not a itself.",
-            lambda op, *numbers: local_derivatives(op, *numbers, tanh=lambda a, b: (1 - a**2,)),
+            vary(local_derivatives, tanh=lambda a, b: (1 - a**2,)),
         ),
         Mistake(
             "relu passes all",
             "relu is flat left of zero: its slope there is 0.",
-            lambda op, *numbers: local_derivatives(op, *numbers, relu=lambda a, b: (1.0,)),
+            vary(local_derivatives, relu=lambda a, b: (1.0,)),
         ),
         Mistake(
             "relu at zero",
             "At exactly 0, torch takes the slope 0: use a > 0, not a >= 0.",
-            lambda op, *numbers: local_derivatives(op, *numbers, relu=lambda a, b: (1.0 if a >= 0 else 0.0,)),
+            vary(local_derivatives, relu=lambda a, b: (1.0 if a >= 0 else 0.0,)),
         ),
     ],
     hints=(

@@ -51,12 +51,12 @@ exercise = Implement(
         Mistake(
             "repeats lost",
             "A row that was taken three times gets the gradient of the last one only: they must add up. See np.add.at.",
-            lambda x, index: _take(x, index, lambda grad, index, g: grad.__setitem__(index, g)),
+            vary(_take, put=lambda grad, index, g: grad.__setitem__(index, g)),
         ),
         Mistake(
             "counted",
             "How often each element was taken is counted, but g is missing.",
-            lambda x, index: _take(x, index, lambda grad, index, g: np.add.at(grad, index, 1.0)),
+            vary(_take, put=lambda grad, index, g: np.add.at(grad, index, 1.0)),
         ),
         Mistake(
             "written to the front",

@@ -103,17 +103,13 @@ exercise = Implement(
         Mistake(
             "downsampled for a stride only",
             "With stride 1 and other channels x does not fit either: stride is not 1, *or* the channels change.",
-            lambda channels_in, channels, stride: block_class(
-                channels_in, channels, stride, needed=lambda channels_in, channels, stride: stride != 1
-            ),
+            vary(block_class, needed=lambda channels_in, channels, stride: stride != 1),
         ),
         Mistake(
             "downsampled where both change",
             "There is a `downsample` only where stride and channels both change. One of the two is enough: `or`.",
-            lambda channels_in, channels, stride: block_class(
-                channels_in,
-                channels,
-                stride,
+            vary(
+                block_class,
                 needed=lambda channels_in, channels, stride: stride != 1 and channels_in != channels,
             ),
         ),

@@ -94,20 +94,12 @@ exercise = Implement(
         Mistake(
             "too many windows for the dilation",
             "There are more windows than fit: `output_size` has to be told the dilation as well.",
-            lambda x, kernel, stride, dilation: strided(
-                x, kernel, stride, dilation, lambda n, k, stride, dilation: (n - k) // stride + 1
-            ),
+            vary(strided, count=lambda n, k, stride, dilation: (n - k) // stride + 1),
         ),
         Mistake(
             "dilation as padding",
             "The fourth argument of `output_size` is the padding, and it got the dilation. Write `dilation=dilation`.",
-            lambda x, kernel, stride, dilation: strided(
-                x,
-                kernel,
-                stride,
-                dilation,
-                lambda n, k, stride, dilation: (n + 2 * dilation - k) // stride + 1,
-            ),
+            vary(strided, count=lambda n, k, stride, dilation: (n + 2 * dilation - k) // stride + 1),
         ),
         Mistake(
             "kernel first",

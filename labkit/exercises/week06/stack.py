@@ -1,6 +1,6 @@
 """LSTM layers on top of each other."""
 
-from labkit.exercises.declare import Case, Implement, Mistake, Rules
+from labkit.exercises.declare import Case, Implement, Mistake, Rules, vary
 from labkit.exercises.week06.shared import RECURRENT, layer_weights, lstm, one_layer
 from labkit.lazy import torch
 
@@ -84,7 +84,7 @@ exercise = Implement(
         Mistake(
             "one state for all",
             "Every layer starts from the first layer's state. Layer l starts from h[l] and c[l].",
-            lambda x, state, layers: _stack(x, state, layers, start=lambda state, row: [s[0] for s in state]),
+            vary(_stack, start=lambda state, row: [s[0] for s in state]),
         ),
         Mistake(
             "state passed upward",

@@ -1,6 +1,6 @@
 """Write a test that tokens in another order give the same outputs in that order."""
 
-from labkit.exercises.declare import Mistake, WriteTest
+from labkit.exercises.declare import Mistake, WriteTest, vary
 from labkit.exercises.week07.shared import causal, from_heads, into_heads, woven
 from labkit.lazy import F, torch
 
@@ -55,11 +55,11 @@ exercise = WriteTest(
         ),
         "cut by reshape": (
             "the heads are cut by a reshape alone, without a transpose.",
-            lambda x: _set_layer(x, split=lambda x, heads: x.reshape(len(x), heads, x.shape[1], -1)),
+            vary(_set_layer, split=lambda x, heads: x.reshape(len(x), heads, x.shape[1], -1)),
         ),
         "merged by reshape": (
             "the heads are put together by a reshape alone, without a transpose.",
-            lambda x: _set_layer(x, merge=lambda x: x.reshape(len(x), x.shape[2], -1)),
+            vary(_set_layer, merge=lambda x: x.reshape(len(x), x.shape[2], -1)),
         ),
         "last forgotten": (
             "nobody looks at the last token.",
