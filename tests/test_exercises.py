@@ -1,6 +1,8 @@
 """How declarations are found: a file is an exercise, its path the id; and the words they are written in."""
 
+import ast
 import inspect
+import re
 import subprocess
 import sys
 
@@ -90,6 +92,15 @@ print("torch" in sys.modules)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     week = "labkit.exercises.week02"
     assert done.stdout.split() == [week, f"{week}.matmul", f"{week}.shared", "False"]
+
+
+@pytest.mark.parametrize("key", exercises.files())
+def test_a_declaration_is_a_sentence_then_helpers_then_the_exercise(key):
+    text = exercises.files()[key].read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    assert re.fullmatch(r"[A-Z].*[.]", ast.get_docstring(tree) or "")
+    assert ast.unparse(tree.body[-1]).startswith("exercise = ")
+    assert len(text.splitlines()) < 300, "a declaration is to be read in one go"
 
 
 # vary

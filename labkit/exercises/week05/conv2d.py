@@ -1,4 +1,4 @@
-"""conv2d as one product over all windows, without a loop."""
+"""Convolution as one product over all windows, without a loop."""
 
 from labkit.exercises.declare import Case, Implement, Mistake, Rules
 from labkit.exercises.week05.shared import CONVOLUTIONS, strided
