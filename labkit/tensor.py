@@ -416,7 +416,7 @@ def _moved(tensor: Tensor, device: str) -> Tensor:
     move, back = (cuda.upload, cuda.download) if device == "cuda" else (cuda.download, cuda.upload)
     out = Tensor(move(tensor.data), device=device)
     if tensor.requires_grad and mode.recording:
-        autograd._record("to", (tensor,), (out,), back, backends.of(device))
+        autograd.record_call("to", (tensor,), (out,), back, backends.of(device))
     return out
 
 

@@ -198,7 +198,7 @@ def _code_digest(nb: Notebook) -> str:
     """A digest of what decides the outputs: the code, the checks of that week, what draws its figures."""
     code = [f"{cell['id']}\n{cell['source']}" for cell in nb["cells"] if cell["cell_type"] == "code"]
     week = labkit_of(nb)["lesson"][:6]  # week01_…
-    declared = sorted(Path(exercises.__file__).parent.glob(f"{week}*.py"))
+    declared = sorted((Path(exercises.__file__).parent / week).glob("*.py"))
     files = [*declared, *_drawing_modules("\n".join(code))]
     return digest("\n".join([*code, *(path.read_text(encoding="utf-8") for path in files)]))
 

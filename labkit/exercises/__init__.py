@@ -1,66 +1,76 @@
-"""The exercises of the course by week; `get("w02.unbroadcast")` finds any of them.
+"""The exercises of the course; `get("w02.unbroadcast")` finds any of them.
 
-A week is declared in `weekNN.py`; a long one also in files such as `weekNN_topic.py`. `LABKIT_EXERCISES` may
-name a folder with further ones, such as a course's own.
+An exercise is a file such as `week02/unbroadcast.py` that ends with `exercise = Implement(...)` or another
+kind. Its id follows from its path. What several exercises of a week need stands in the week's `shared.py`.
+`LABKIT_EXERCISES` may name a folder with further weeks, such as a course's own, or further files of a week.
 """
 
 import importlib
 import os
-import pkgutil
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 from labkit.exercises.declare import Exercise
 
+SHARED = "shared"  # the file of a week that declares no exercise
 __path__ = [*__path__, *filter(None, [os.environ.get("LABKIT_EXERCISES")])]
 
 
 @cache
-def _files() -> tuple[str, ...]:
-    """The modules that declare exercises: week00, week01, …"""
-    names = [module.name for module in pkgutil.iter_modules(__path__)]
-    return tuple(sorted(name for name in names if name.startswith("week")))
+def files() -> dict[str, Path]:
+    """The file of every exercise by id, weeks in order, by name within a week. Nothing is imported."""
+    found: dict[str, Path] = {}
+    for path in [file for folder in __path__ for file in Path(folder).glob("week[0-9][0-9]/*.py")]:
+        key = f"w{path.parent.name[4:]}.{path.stem}"
+        if path.stem == SHARED or path.stem.startswith("_"):
+            continue
+        if key in found:
+            raise ValueError(f"{key} is declared twice: in {found[key]} and in {path}. Delete or rename one.")
+        found[key] = path
+    return dict(sorted(found.items()))
+
+
+@cache
+def _load(exercise_id: str) -> Exercise:
+    """Import the one file that declares an exercise, and give the exercise its id."""
+    path = files()[exercise_id]
+    module = importlib.import_module(f"labkit.exercises.{path.parent.name}.{path.stem}")
+    declared = getattr(module, "exercise", None)
+    if not isinstance(declared, Exercise):
+        raise ValueError(f"{path} declares no exercise: end it with `exercise = Implement(...)`.")
+    if declared.id:
+        raise ValueError(f"{path}: leave out id={declared.id!r}; the path says {exercise_id}.")
+    return replace(declared, id=exercise_id)
 
 
 @cache
 def weeks() -> tuple[int, ...]:
     """The weeks that have exercises."""
-    return tuple(sorted({int(name[4:6]) for name in _files()}))
+    return tuple(sorted({int(key[1:3]) for key in files()}))
 
 
 @cache
 def of_week(week: int) -> dict[str, Exercise]:
-    """Every exercise of one week by id, in the order of its file or files."""
-    found: dict[str, Exercise] = {}
-    for name in _files():
-        if int(name[4:6]) != week:
-            continue
-        module = importlib.import_module(f"labkit.exercises.{name}")
-        declared = {value.id: value for value in vars(module).values() if isinstance(value, Exercise)}
-        strays = [key for key in declared if not key.startswith(f"w{week:02d}.")]
-        if strays:
-            raise ValueError(f"{name}.py declares exercises of another week: {', '.join(strays)}")
-        twice = [key for key in declared if key in found]
-        if twice:
-            raise ValueError(f"{name}.py declares what another file has declared: {', '.join(twice)}")
-        found |= declared
-    return found
+    """Every exercise of one week by id, by name. The order of the course is that of the lessons."""
+    return {key: _load(key) for key in files() if key.startswith(f"w{week:02d}.")}
 
 
 def all_exercises() -> dict[str, Exercise]:
-    return {key: value for week in weeks() for key, value in of_week(week).items()}
+    """Every exercise by id, weeks in order, by name within a week."""
+    return {key: _load(key) for key in files()}
 
 
 def all_ids() -> set[str]:
-    return set(all_exercises())
+    return set(files())
 
 
 def get(exercise_id: str) -> Exercise:
     """The exercise with this id, or a KeyError that suggests the nearest one."""
-    known = all_exercises()
-    if exercise_id in known:
-        return known[exercise_id]
+    if exercise_id in files():
+        return _load(exercise_id)
     import difflib
 
-    near = difflib.get_close_matches(exercise_id, known, n=1)
+    near = difflib.get_close_matches(exercise_id, files(), n=1)
     advice = f" Did you mean {near[0]}?" if near else " `make progress` lists them all."
     raise KeyError(f"There is no exercise {exercise_id!r}.{advice}")

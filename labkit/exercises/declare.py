@@ -1,7 +1,7 @@
 """The words in which an exercise is declared.
 
 An exercise is data: cases, an oracle, mistakes, hints, rules. The check, the audit and the cohort report
-all read the same declaration. Five kinds:
+all read the same declaration, `exercise = Implement(...)` in a file of its own. Five kinds:
 
     Implement   write a function or a class that agrees with torch
     Predict     say what will happen before running it
@@ -12,7 +12,9 @@ all read the same declaration. Five kinds:
 
 from __future__ import annotations
 
+import inspect
 import zlib
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -88,6 +90,40 @@ class Mistake:
     when: Callable[[Any], bool] | None = None
 
 
+def vary(function: Callable[..., Any], **fixed: Any) -> Callable[..., Any]:
+    """`function` with some of its keywords fixed: `vary(_layer_norm, correction=1)` is a wrong layer norm.
+
+    A real function, so that it passes for somebody's answer where a functools.partial would not; it takes
+    the arguments of `function` in their order, without the fixed ones.
+    """
+    whole = inspect.signature(function)
+    whole.bind_partial(**fixed)  # refuses a keyword that `function` does not have
+    named = {name: value for name, value in fixed.items() if name in whole.parameters}
+    more = {name: value for name, value in fixed.items() if name not in whole.parameters}  # for its **
+    rest = whole.replace(parameters=[one for name, one in whole.parameters.items() if name not in named])
+
+    def varied(*args: Any, **kwargs: Any) -> Any:
+        given = rest.bind(*args, **kwargs).arguments
+        all_of_them = inspect.BoundArguments(whole, OrderedDict({**given, **named}))
+        return function(*all_of_them.args, **all_of_them.kwargs, **more)
+
+    varied.__name__ = function.__name__
+    varied.__signature__ = rest  # type: ignore[attr-defined]
+    return varied
+
+
+@dataclass(frozen=True)
+class Equivalent:
+    """A mutant of the solution, one line before and after, that no check can tell from it, and why not.
+
+    `make audit` shows a surviving mutant as "before  ->  after". First try to add a case that kills it.
+    """
+
+    before: str
+    after: str
+    reason: str
+
+
 @dataclass(frozen=True)
 class Rules:
     """What an answer may use. Names are bare: "softmax" covers torch.softmax, x.softmax and F.softmax.
@@ -108,11 +144,14 @@ class Rules:
 class Exercise:
     """What every kind has: who it is, how long it takes, and what to say.
 
-    `passed` is the one sentence worth knowing that a pass ends with. `lint` excuses the audit's rules on
-    test data, each with its reason.
+    id          never written: it is given when the file is read, `week04/patience.py` is w04.patience
+    passed      the one sentence worth knowing that a pass ends with
+    also        what a learner would type into the search where the lesson uses another word
+    excused     the audit's rules on test data that do not hold here, each with its reason
+    equivalent  mutants of the solution that were reviewed and do the same as the solution
     """
 
-    id: str
+    id: str = ""
     title: str
     minutes: int
     level: int
@@ -120,7 +159,9 @@ class Exercise:
     mistakes: Sequence[Mistake]
     passed: str
     needs: tuple[str, ...] = ()
-    lint: Mapping[str, str] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
+    excused: Mapping[str, str] = field(default_factory=dict)
+    equivalent: tuple[Equivalent, ...] = ()
 
     @property
     def week(self) -> int:

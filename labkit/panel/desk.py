@@ -281,7 +281,7 @@ class Desk:
 
     def _stamps(self) -> list[tuple[str, int]]:
         folder = Path(exercises.__file__).parent
-        return sorted((file.name, file.stat().st_mtime_ns) for file in folder.glob("*.py"))
+        return sorted((str(file), file.stat().st_mtime_ns) for file in folder.rglob("*.py"))
 
     def _stale(self) -> str | None:
         """Words for somebody whose server still runs the release from before `make update`."""

@@ -1,5 +1,6 @@
 """`make new`: what it writes builds, and the audit says what is missing."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,7 @@ def test_refusals_write_nothing(course, ex, lesson, said):
 
 def test_it_builds_and_the_audit_speaks(course):
     """As an author would: the command, the build, the audit."""
+    shutil.copytree(REPOSITORY / "solutions/week00_start", course.root / "solutions/week00_start")
     environment = {
         "LABKIT_ROOT": str(course.root),
         "LABKIT_EXERCISES": str(course.root / "labkit/exercises"),

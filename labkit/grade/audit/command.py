@@ -2,7 +2,9 @@
 
 python -m labkit audit                                    everything
 python -m labkit audit --week 2 --ex w02.unbroadcast      less
-python -m labkit audit --mutants changed --sample 200     what `make test` runs
+python -m labkit audit --mutants changed --sample 200     what `make test` runs: what this branch changed, and
+                                                          a sample of the rest, another one for every commit
+python -m labkit audit --texts before.json                what every verdict says, to compare two versions
 """
 
 from __future__ import annotations
@@ -21,16 +23,26 @@ from labkit.book.source import Source
 from labkit.book.work import here
 from labkit.exercises.declare import Exercise
 from labkit.grade import processes
-from labkit.grade.audit.changed import changed_since
-from labkit.grade.audit.proof import EQUIVALENT, Report, Task, equivalent_mutants, mutants_of, prove
+from labkit.grade.audit import changed, texts
+from labkit.grade.audit.proof import Report, Task, mutants_of, prove
 from labkit.text import table
 
 SLOW_CHECK, SECONDS_PER_EXERCISE = 2.0, 900
+MORE = 5  # how many times as large the sample is when what judges answers changed
 
 
 def main(argv: Sequence[str]) -> int:
     options = _parser().parse_args(argv)
-    tasks, strays = plan(here().course, options)
+    course = here().course
+    if options.texts:
+        return _texts(course, options)
+    try:
+        notes = settle(course.root, options)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    tasks, strays = plan(course, options)
+    print(*notes, sep="\n", end="\n\n" if notes else "", flush=True)
     start = time.perf_counter()
     reports = audit(tasks, bar=sys.stderr.isatty())
     problems = strays + [f"{report.id}: {words}" for report in reports for words in report.problems]
@@ -46,10 +58,46 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--week", type=int, help="one week only")
     parser.add_argument("--ex", help="one exercise only")
     parser.add_argument("--mutants", choices=("all", "changed", "none"), default="all")
-    parser.add_argument("--base", default="HEAD~1", help="the git revision that `changed` compares with")
+    parser.add_argument("--base", help="for `changed`: unless given, where the branch left main")
     parser.add_argument("--sample", type=int, default=0, help="with `changed`: this many mutants of the rest")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--seed", type=int, help="of the sample; taken from the commit unless given")
+    parser.add_argument("--texts", type=Path, metavar="FILE", help="only write what every verdict says")
     return parser
+
+
+def _texts(course: Course, options: argparse.Namespace) -> int:
+    options.mutants, options.seed = "none", 0
+    tasks, strays = plan(course, options)
+    _warm()
+    problems = strays + texts.write(tasks, options.texts, SECONDS_PER_EXERCISE)
+    print(f"What is said about {len(tasks)} exercises is in {options.texts}.", *problems, sep="\n")
+    return 1 if problems else 0
+
+
+def settle(root: Path, options: argparse.Namespace) -> list[str]:
+    """Fill in base, seed and size of the sample where they were not given; return what to say about them."""
+    head = changed.commit(root)
+    if options.seed is None:
+        options.seed = int(head[:8], 16) if head else 0
+    if options.mutants != "changed":
+        return []
+    if options.base and not changed.commit(root, options.base):
+        raise ValueError(f"There is no revision {options.base!r} to compare with; `git log` shows them.")
+    options.base = options.base or changed.base_commit(root)
+    notes = []
+    if options.base is None:
+        notes.append(
+            "There is no commit to compare with, as in a shallow clone: only a sample is tried. "
+            "`git fetch --unshallow` brings the history."
+        )
+    elif judging := changed.judging_changed(options.base, root):
+        options.sample *= MORE
+        notes.append(
+            f"What judges answers changed ({', '.join(judging)}): the sample is {MORE} times as large."
+        )
+    since = f" and of all that changed since {options.base[:10]}" if options.base else ""
+    notes.append(f"Mutants: a sample of {options.sample}{since}; to repeat it: --seed {options.seed}")
+    return notes
 
 
 def plan(course: Course, options: argparse.Namespace) -> tuple[list[Task], list[str]]:
@@ -66,9 +114,6 @@ def plan(course: Course, options: argparse.Namespace) -> tuple[list[Task], list[
         f"{key}: stands in {place.lesson.path}, but is not declared"
         for key, place in places.items()
         if key not in known
-    ]
-    strays += [
-        f"{EQUIVALENT.name}: unknown exercise {key}" for key in equivalent_mutants() if key not in known
     ]
     samples = _samples(chosen, places, course.root, options)
     tasks = [
@@ -92,7 +137,8 @@ def _samples(
     here = {key: places[key] for key in chosen if key in places}
     if options.mutants != "changed":
         return dict.fromkeys(here, None) if options.mutants == "all" else {}
-    samples: dict[str, int | None] = dict.fromkeys(changed_since(options.base, here, root), None)
+    edited = changed.changed_since(options.base, here, root) if options.base else set[str]()
+    samples: dict[str, int | None] = dict.fromkeys(edited, None)
     rest = [key for key in here if key not in samples for _ in mutants_of(chosen[key], here[key])]
     for key in random.Random(options.seed).sample(rest, min(options.sample, len(rest))):
         samples[key] = (samples.get(key) or 0) + 1

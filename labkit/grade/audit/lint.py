@@ -1,7 +1,7 @@
 """Is an exercise declared well? Test data that cannot hide a mistake, hints, words that fit.
 
 A square matrix hides a swapped axis, a constant array hides a wrong index, a contiguous one hides `view`.
-A rule may be broken for a reason: `lint={"equal axes": "attention scores are square"}`.
+A rule may be broken for a reason: `excused={"equal axes": "attention scores are square"}`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def lint(exercise: Exercise) -> list[str]:
     """What is wrong with a declaration, one sentence each; excused rules are left out."""
     problems = [*_declaration(exercise), *_words(exercise)]
     if isinstance(exercise, Implement):
-        problems += [words for rule, words in _data(exercise) if rule not in exercise.lint]
+        problems += [words for rule, words in _data(exercise) if rule not in exercise.excused]
     return problems
 
 
@@ -38,9 +38,12 @@ def _declaration(exercise: Exercise) -> Iterator[str]:
         yield "three hints are wanted"
     if exercise.minutes <= 0 or exercise.level not in LEVELS:
         yield f"minutes must be positive and level in 1 to {LEVELS[-1]}"
-    for rule, reason in exercise.lint.items():
+    for rule, reason in exercise.excused.items():
         if rule not in RULES or not reason.strip():
-            yield f"lint={{{rule!r}: {reason!r}}}: give a reason, for one of {', '.join(RULES)}"
+            yield f"excused={{{rule!r}: {reason!r}}}: give a reason, for one of {', '.join(RULES)}"
+    for same in exercise.equivalent:
+        if not same.reason.strip():
+            yield f"equivalent: {same.before}  ->  {same.after}: say why no input can show the difference"
     if isinstance(exercise, Fix) and exercise.fault not in exercise.menu:
         yield f"the fault {exercise.fault!r} is not on its menu"
 

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import os
 import time
-import tomllib
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from labkit import exercises
 from labkit.book.answers import finish, new_space, prepare
 from labkit.book.source import Source
 from labkit.exercises.declare import Exercise, Fix, Implement, Mistake, Predict, WriteTest
@@ -29,7 +26,6 @@ from labkit.grade.judge.rules import broken_by_use, watched
 from labkit.grade.judge.run import expected, to_engine
 from labkit.verdict import Verdict, is_blank
 
-EQUIVALENT = Path(exercises.__file__).parent / "equivalent.toml"
 # For a test, only these changes are mutants: other inputs make another good test.
 TEST_CHANGES = ("dropped", "condition", "comparison")
 
@@ -60,7 +56,6 @@ class Task:
     source: Source | None
     sample: int | None = None
     seed: int = 0
-    equivalent: Path = EQUIVALENT
     folder: Path | None = None  # where its notebook runs
 
 
@@ -119,8 +114,8 @@ def _prove_declared(report: Report, exercise: Exercise, source: Source, space: d
     report.lint = (
         f"{len(problems)} problems"
         if problems
-        else f"{len(exercise.lint)} excused"
-        if exercise.lint
+        else f"{len(exercise.excused)} excused"
+        if exercise.excused
         else "ok"
     )
     report.problems += problems
@@ -162,7 +157,7 @@ def disguise(thing: Any, readable: bool = False) -> Any:
 
 def _mistake_problem(exercise: Exercise, mistake: Mistake) -> str | None:
     """What is wrong with the diagnosis of a mistake. Rules are off: a mistake may call what it imitates."""
-    verdict = _judge_mistake(exercise, mistake)
+    verdict = judge_mistake(exercise, mistake)
     if verdict.passed:
         return f"mistake {mistake.name!r} passes"
     if verdict.mistake is None:
@@ -174,7 +169,8 @@ def _mistake_problem(exercise: Exercise, mistake: Mistake) -> str | None:
     return None
 
 
-def _judge_mistake(exercise: Exercise, mistake: Mistake) -> Verdict:
+def judge_mistake(exercise: Exercise, mistake: Mistake) -> Verdict:
+    """What is said to a declared mistake when somebody hands it in."""
     if isinstance(exercise, Predict):
         truths = {key: item.truth() for key, item in exercise.items.items()}
         return judge(exercise, {**truths, **mistake.wrong})
@@ -192,23 +188,28 @@ def _kind_problems(exercise: Exercise, solution: Any) -> Iterator[str]:
     if isinstance(exercise, Fix):
         yield from _fix_problems(exercise, solution)
     if isinstance(exercise, Predict):
-        wrong = {key: "no such answer" for key in exercise.items}
-        for mistake in exercise.mistakes:
-            wrong.update(mistake.wrong)
-        if judge(exercise, wrong).passed:
+        if judge(exercise, all_wrong(exercise)).passed:
             yield "predictions that are all wrong pass"
     if isinstance(exercise, WriteTest):
-        if judge(exercise, _asserts_nothing).passed:
+        if judge(exercise, asserts_nothing).passed:
             yield "a test that asserts nothing passes"
-        if judge(exercise, _always_fails).passed:
+        if judge(exercise, always_fails).passed:
             yield "a test that always fails passes"
 
 
-def _asserts_nothing(implementation: Any) -> None:
+def all_wrong(exercise: Predict) -> dict[str, Any]:
+    """Predictions none of which is right: the declared mistakes, and nonsense where there is none."""
+    wrong: dict[str, Any] = dict.fromkeys(exercise.items, "no such answer")
+    for mistake in exercise.mistakes:
+        wrong |= mistake.wrong
+    return wrong
+
+
+def asserts_nothing(implementation: Any) -> None:
     pass
 
 
-def _always_fails(implementation: Any) -> None:
+def always_fails(implementation: Any) -> None:
     raise AssertionError
 
 
@@ -229,7 +230,7 @@ def _fix_problems(exercise: Fix, solution: Any) -> Iterator[str]:
 
 def _delegation(exercise: Implement) -> tuple[str, str | None]:
     """(word for the table, problem or None): an answer that hands the work to torch must be refused."""
-    if "delegation" in exercise.lint:
+    if "delegation" in exercise.excused:
         return "allowed", None
     with watched() as used:
         for case in exercise.cases:
@@ -240,14 +241,19 @@ def _delegation(exercise: Implement) -> tuple[str, str | None]:
         refused = broken_by_use(used, exercise.rules) is not None
         verdict = None
     else:
-        extra = {"fault": exercise.fault} if isinstance(exercise, Fix) else {}
-        verdict = judge(exercise, disguise(exercise.delegate, readable=True) or _wrapped(exercise), **extra)
+        verdict = judge_delegate(exercise)
         refused = verdict.status == "rule"
     if refused:
         return "refused", None
     names = ", ".join(sorted(used))
     said = f" ({_said(verdict)})" if verdict else ""
     return "PASSES", f"an answer that calls torch's own version is not refused{said}; forbid some of: {names}"
+
+
+def judge_delegate(exercise: Implement) -> Verdict:
+    """What is said to an answer that only calls torch's own version."""
+    extra = {"fault": exercise.fault} if isinstance(exercise, Fix) else {}
+    return judge(exercise, disguise(exercise.delegate, readable=True) or _wrapped(exercise), **extra)
 
 
 def _wrapped(exercise: Implement) -> Callable[..., Any]:
@@ -269,17 +275,6 @@ def _to_numpy(value: Any) -> Any:
 # mutants
 
 
-@cache
-def equivalent_mutants(path: Path = EQUIVALENT) -> dict[str, list[tuple[str, str]]]:
-    """(before, after) of the mutants that were reviewed and do the same as the solution, by exercise."""
-    listed = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    for key, entries in listed.items():
-        for entry in entries:
-            if set(entry) != {"before", "after", "reason"} or not entry["reason"].strip():
-                raise ValueError(f"{path.name}: {key}: an entry needs before, after and reason")
-    return {key: [(entry["before"], entry["after"]) for entry in entries] for key, entries in listed.items()}
-
-
 def mutants_of(exercise: Exercise, source: Source) -> list[Mutant]:
     found = mutants(source.solution)
     if isinstance(exercise, WriteTest):
@@ -294,7 +289,7 @@ def _prove_mutants(report: Report, task: Task, source: Source, space: dict[str, 
     chosen = every
     if task.sample is not None:
         chosen = [mutant for _, mutant in sample_of([("", m) for m in every], task.sample, task.seed)]
-    known = equivalent_mutants(task.equivalent).get(exercise.id, [])
+    known = [(same.before, same.after) for same in exercise.equivalent]
     same = Mutant(0, "none", "", "", source.solution)  # must survive, or nothing is proven
     enough = 2 + 10 * report.seconds
     survived = {
@@ -313,7 +308,7 @@ def _prove_mutants(report: Report, task: Task, source: Source, space: dict[str, 
     report.problems += [f"survives: {mutant}" for pair, mutant in pairs.items() if pair not in known]
     if task.sample is None:
         stale = [pair for pair in known if pair not in pairs]
-        report.problems += [f"stale in {task.equivalent.name}: {a}  ->  {b}" for a, b in stale]
+        report.problems += [f"stale in `equivalent`: {a}  ->  {b}" for a, b in stale]
 
 
 def survives(exercise: Exercise, source: Source, space: dict[str, Any], mutant: Mutant) -> bool:

@@ -228,7 +228,7 @@ def load(work: Work) -> History:
     """The history of a learner."""
     try:
         places = work.course.sources
-    except LessonError:  # an author's half-written lesson; the declarations still have the order
+    except LessonError:  # an author's half-written lesson; then exercises come by name
         places = {}
     return history(work.events(), exercises.all_exercises(), places)
 

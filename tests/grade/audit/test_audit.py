@@ -1,5 +1,6 @@
 """The audit finds what is wrong with an exercise, says so exactly, and proves the ones that are right."""
 
+import json
 import subprocess
 import sys
 import time
@@ -13,10 +14,19 @@ import torch
 from labkit.book.answers import answer, prepare
 from labkit.book.percent import Lesson, parse
 from labkit.book.source import sources_of
-from labkit.exercises.declare import Case, Fix, Implement, Item, Mistake, Predict, Rules, WriteTest
+from labkit.exercises.declare import (
+    Case,
+    Equivalent,
+    Fix,
+    Implement,
+    Item,
+    Mistake,
+    Predict,
+    Rules,
+    WriteTest,
+)
 from labkit.grade import processes
-from labkit.grade.audit import command
-from labkit.grade.audit.changed import changed_since, declarations
+from labkit.grade.audit import changed, command
 from labkit.grade.audit.lint import lint
 from labkit.grade.audit.proof import Task, disguise, prove
 
@@ -168,17 +178,12 @@ def proven(exercise, source=None, **options):
     return prove(Task(exercise, source or SOURCES[exercise.id], **options))
 
 
-@pytest.fixture
-def nothing_equivalent(tmp_path):
-    return tmp_path / "equivalent.toml"
-
-
 # what is right is proven
 
 
 @pytest.mark.parametrize("exercise", [SOFTMAX, FIX, PREDICT, TEST], ids=lambda e: e.kind)
-def test_a_good_exercise_is_proven(exercise, nothing_equivalent):
-    report = proven(exercise, equivalent=nothing_equivalent)
+def test_a_good_exercise_is_proven(exercise):
+    report = proven(exercise)
     assert report.problems == []
     assert (report.caught, report.mistakes) == (3, 3)
     assert report.killed == report.mutants > 0
@@ -234,8 +239,8 @@ def raises(x):
         ({"hints": ("1", "", "3")}, "three hints"),
         ({"level": 9}, "level"),
         ({"passed": "word " * 50}, "passed: a line of"),
-        ({"lint": {"no such rule": "because"}}, "no such rule"),
-        ({"lint": {"constant": " "}}, "give a reason"),
+        ({"excused": {"no such rule": "because"}}, "no such rule"),
+        ({"excused": {"constant": " "}}, "give a reason"),
     ],
 )
 def test_problems_are_named(change, words):
@@ -244,7 +249,7 @@ def test_problems_are_named(change, words):
 
 
 def test_delegation_may_be_allowed_for_a_reason():
-    report = proven(replace(SOFTMAX, rules=Rules(), lint={"delegation": "reading a failure"}), sample=0)
+    report = proven(replace(SOFTMAX, rules=Rules(), excused={"delegation": "reading a failure"}), sample=0)
     assert (report.problems, report.delegation) == ([], "allowed")
 
 
@@ -280,26 +285,24 @@ def test_an_exercise_that_stands_in_no_lesson():
 # mutants
 
 
-def test_survivors_are_shown_and_may_be_listed(nothing_equivalent):
+def test_survivors_are_shown_and_may_be_listed():
     mistakes = [SOFTMAX.mistakes[0], SOFTMAX.mistakes[2], Mistake("zeros", "s", lambda x: x * 0)]
     weak = replace(SOFTMAX, cases=SOFTMAX.cases[:3], mistakes=mistakes)  # nothing overflows any more
-    report = proven(weak, equivalent=nothing_equivalent)
+    report = proven(weak)
     line = "e = (x - x.max(dim=-1, keepdim=True).values).exp()"
     survivor = "e = (x - x.min(dim=-1, keepdim=True).values).exp()"
     assert f"survives: {line}  ->  {survivor}" in report.problems
-    entry = '[["w00.softmax"]]\nbefore = "{}"\nafter = "{}"\nreason = "r"\n'
-    listed = nothing_equivalent.with_name("listed.toml")
-    listed.write_text(entry.format(line, survivor) + entry.format(line, "e = gone"))
-    report = proven(weak, equivalent=listed)
+    same, gone = Equivalent(line, survivor, "r"), Equivalent(line, "e = gone", "r")
+    listed = replace(weak, equivalent=(same, gone))
+    report = proven(listed)
     assert f"survives: {line}  ->  {survivor}" not in report.problems and report.equivalent == 1
-    assert f"stale in listed.toml: {line}  ->  e = gone" in report.problems
-    assert proven(weak, equivalent=listed, sample=1).mutants == 1
+    assert f"stale in `equivalent`: {line}  ->  e = gone" in report.problems
+    assert proven(listed, sample=1).mutants == 1
 
 
-def test_an_entry_without_a_reason_is_refused(nothing_equivalent):
-    nothing_equivalent.write_text('[["w00.softmax"]]\nbefore = "a"\nafter = "b"\nreason = " "\n')
-    with pytest.raises(ValueError, match="needs before, after and reason"):
-        proven(SOFTMAX, equivalent=nothing_equivalent)
+def test_an_equivalent_needs_a_reason():
+    (problem,) = lint(replace(SOFTMAX, equivalent=(Equivalent("a", "b", " "),)))
+    assert problem == "equivalent: a  ->  b: say why no input can show the difference"
 
 
 # test data
@@ -328,7 +331,8 @@ def test_test_data_that_is_missing():
     assert lint(replace(SOFTMAX, cases=reversed_only)) == ["no case with an input that is not contiguous"]
     excused = {"size one": "r", "not contiguous": "r"}
     assert (
-        lint(replace(SOFTMAX, cases=[Case("a", lambda draw: {"x": draw.normal(3, 4)})], lint=excused)) == []
+        lint(replace(SOFTMAX, cases=[Case("a", lambda draw: {"x": draw.normal(3, 4)})], excused=excused))
+        == []
     )
 
 
@@ -384,64 +388,165 @@ def git(folder, *words):
     subprocess.run(["git", "-C", str(folder), *identity, *words], check=True, capture_output=True)
 
 
-DECLARED = """def _helper(x):
-    return 1
+SHARED = """from labkit.exercises.shared import LEVEL
 
-a = Implement(id="w00.scale", oracle=_helper)
-b = Implement(id="w00.softmax")
+def _part(x):
+    return x
+
+def helper(x):
+    return _part(x)
+
+def other(x):
+    return 0
 """
+USES = "from labkit.exercises.week00.shared import {}\n\nexercise = Implement(level=1, oracle={})\n"
+LESSON_PATH, FOLDER = "solutions/week00_a/01_a.py", "labkit/exercises/week00"
+FILES = {
+    LESSON_PATH: LESSON,
+    f"{FOLDER}/scale.py": USES.format("helper", "helper"),
+    f"{FOLDER}/softmax.py": USES.format("LEVEL, other", "other"),
+    f"{FOLDER}/fix.py": "exercise = Fix(level=1)\n",
+    f"{FOLDER}/guess.py": "exercise = puzzle(level=1)\n",  # made by a function of its own
+    f"{FOLDER}/test.py": "exercise = WriteTest(level=1)\n",
+    f"{FOLDER}/shared.py": SHARED,
+    "labkit/exercises/shared.py": "LEVEL = 1\n",
+    "labkit/grade/judge/compare.py": "",
+    "labkit/grade/judge/kinds/fix.py": "",
+    "labkit/grade/progress/page.py": "",
+}
 
 
 @pytest.fixture
 def repository(tmp_path):
-    for path, text in (("solutions/week00_a/01_a.py", LESSON), ("labkit/exercises/week00.py", DECLARED)):
-        (tmp_path / path).parent.mkdir(parents=True)
+    """A course with one commit on its main branch."""
+    for path, text in FILES.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
-    git(tmp_path, "init", "-q")
-    git(tmp_path, "add", ".")
-    git(tmp_path, "commit", "-qm", "start")
+    git(tmp_path, "init", "-qb", "main")
+    committed(tmp_path, "start")
     return tmp_path
 
 
-def edited(repository, path, old, new):
+def committed(folder, message):
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", message)
+    return changed.commit(folder)
+
+
+def edit(repository, path, old, new):
     file = repository / path
-    assert old in file.read_text()
-    file.write_text(file.read_text().replace(old, new))
-    lesson = (repository / "solutions/week00_a/01_a.py").read_text()
-    sources = sources_of(Lesson(Path("solutions/week00_a/01_a.py"), tuple(parse(lesson)[0])))
-    return changed_since("HEAD", {source.id: source for source in sources}, repository)
+    assert old in file.read_text() or not old
+    file.write_text(file.read_text().replace(old, new) if old else new)
+
+
+def found(repository, base="HEAD"):
+    lesson = (repository / LESSON_PATH).read_text()
+    sources = sources_of(Lesson(Path(LESSON_PATH), tuple(parse(lesson)[0])))
+    return changed.changed_since(base, {source.id: source for source in sources}, repository)
 
 
 @pytest.mark.parametrize(
-    ("path", "old", "new", "changed"),
+    ("path", "old", "new", "ids"),
     [
-        ("solutions/week00_a/01_a.py", "Exponentials,", "Powers,", set()),
-        ("solutions/week00_a/01_a.py", "return x / by", "return by / x", {"w00.scale"}),
-        ("solutions/week00_a/01_a.py", "import torch\n", "import torch, math\n", set(SOURCES)),
-        ("labkit/exercises/week00.py", "return 1", "return 2", {"w00.scale"}),
-        ("labkit/exercises/week00.py", 'id="w00.softmax"', 'id="w00.softmax", level=2', {"w00.softmax"}),
+        (LESSON_PATH, "Exponentials,", "Powers,", set()),
+        (LESSON_PATH, "return x / by", "return by / x", {"w00.scale"}),
+        (LESSON_PATH, "import torch\n", "import torch, math\n", set(SOURCES)),
+        (f"{FOLDER}/scale.py", "level=1", "level=2", {"w00.scale"}),
+        (f"{FOLDER}/guess.py", "level=1", "level=2", {"w00.guess"}),
+        (f"{FOLDER}/scale.py", "exercise =", "# a comment\nexercise =", set()),
+        (f"{FOLDER}/shared.py", "return 0", "return 1", {"w00.softmax"}),
+        (f"{FOLDER}/shared.py", "return x\n", "return -x\n", {"w00.scale"}),  # what a helper uses
+        (f"{FOLDER}/shared.py", "def other", "def third(x): ...\ndef other", set()),
+        ("labkit/exercises/shared.py", "LEVEL = 1", "LEVEL = 2", {"w00.softmax"}),  # by way of the week's
+        ("labkit/grade/judge/compare.py", "", "x = 1", set()),
     ],
 )
-def test_what_changed(repository, path, old, new, changed):
-    assert edited(repository, path, old, new) == changed
+def test_what_changed(repository, path, old, new, ids):
+    assert found(repository) == set()
+    edit(repository, path, old, new)
+    assert found(repository) == ids
 
 
-def test_declarations_in_a_second_file(repository):
-    """Moving a declaration there as it was changes nothing; changing it does."""
-    moved, second = 'b = Implement(id="w00.softmax")', repository / "labkit/exercises/week00_more.py"
-    second.write_text(moved)
-    assert edited(repository, "labkit/exercises/week00.py", moved, "") == set()
-    changed = edited(repository, "labkit/exercises/week00_more.py", 'softmax"', 'softmax", level=2')
-    assert changed == {"w00.softmax"}
+def test_all_commits_of_a_branch_count(repository):
+    start = changed.commit(repository)
+    git(repository, "switch", "-qc", "branch")
+    edit(repository, f"{FOLDER}/scale.py", "level=1", "level=2")
+    committed(repository, "first")
+    edit(repository, f"{FOLDER}/fix.py", "level=1", "level=2")
+    committed(repository, "second")
+    assert changed.base_commit(repository) == start
+    assert found(repository, start) == {"w00.scale", "w00.fix"}
+    git(repository, "switch", "-q", "main")
+    edit(repository, f"{FOLDER}/test.py", "level=1", "level=3")
+    committed(repository, "meanwhile, on the main branch")
+    git(repository, "switch", "-q", "branch")
+    assert changed.base_commit(repository) == start
 
 
-def test_without_git_history_everything_has_changed(repository):
-    assert changed_since("no-such-revision", SOURCES, repository) == set(SOURCES)
+def test_on_the_main_branch_the_base_is_the_commit_before_or_what_was_pushed(repository):
+    start = changed.commit(repository)
+    assert changed.base_commit(repository) is None  # the first commit has none before it
+    for number in (2, 3):
+        edit(repository, f"{FOLDER}/scale.py", f"level={number - 1}", f"level={number}")
+        before = changed.commit(repository)
+        committed(repository, "more")
+    assert changed.base_commit(repository) == before != start
+    git(repository, "update-ref", "refs/remotes/origin/main", start)
+    assert changed.base_commit(repository) == start
 
 
-def test_declarations_follow_their_helpers():
-    found = declarations(DECLARED)
-    assert "_helper" in found["w00.scale"] and "_helper" not in found["w00.softmax"]
+def options(*words):
+    return command._parser().parse_args(["--mutants", "changed", "--sample", "20", *words])
+
+
+def test_the_sample_is_another_one_for_every_commit(repository):
+    edit(repository, f"{FOLDER}/scale.py", "level=1", "level=2")
+    head = committed(repository, "second")
+    chosen = options()
+    (note,) = command.settle(repository, chosen)
+    assert (chosen.seed, chosen.sample) == (int(head[:8], 16), 20)
+    assert note.startswith("Mutants: a sample of 20 and of all that changed since ")
+    assert note.endswith(f"to repeat it: --seed {chosen.seed}")
+    chosen = options("--seed", "7")
+    assert command.settle(repository, chosen)[-1].endswith("--seed 7") and chosen.seed == 7
+
+
+def test_a_change_in_what_judges_makes_the_sample_larger(repository):
+    for path in ("labkit/grade/judge/compare.py", "labkit/grade/judge/kinds/fix.py"):
+        base = changed.commit(repository)
+        edit(repository, path, "", "x = 1")
+        committed(repository, "judging")
+        chosen = options("--base", base)
+        first, second = command.settle(repository, chosen)
+        assert first == f"What judges answers changed ({path}): the sample is {command.MORE} times as large."
+        assert "a sample of 100 " in second and chosen.sample == 100
+        assert found(repository, base) == set()
+    base = changed.commit(repository)
+    edit(repository, "labkit/grade/progress/page.py", "", "x = 1")
+    committed(repository, "a page")
+    chosen = options("--base", base)
+    assert len(command.settle(repository, chosen)) == 1 and chosen.sample == 20
+
+
+def test_without_a_base_only_a_sample_is_tried(repository, tmp_path_factory):
+    edit(repository, f"{FOLDER}/scale.py", "level=1", "level=2")
+    committed(repository, "second")
+    shallow = tmp_path_factory.mktemp("shallow") / "clone"
+    git(repository, "clone", "-q", "--depth", "1", repository.as_uri(), str(shallow))
+    chosen = options()
+    first, second = command.settle(shallow, chosen)
+    assert first.startswith("There is no commit to compare with, as in a shallow clone: only a sample")
+    assert second.startswith("Mutants: a sample of 20; to repeat it: --seed ")
+    samples = command._samples({"w00.softmax": SOFTMAX}, SOURCES, shallow, chosen)
+    assert 0 < samples["w00.softmax"] <= 20
+    chosen = options()
+    command.settle(tmp_path_factory.mktemp("no-git"), chosen)
+    assert (chosen.base, chosen.seed) == (None, 0)
+
+
+def test_a_base_that_is_not_there_is_refused(repository):
+    with pytest.raises(ValueError, match="There is no revision 'no-such' to compare with"):
+        command.settle(repository, options("--base", "no-such"))
 
 
 # the command
@@ -455,6 +560,33 @@ def test_the_table():
     assert command.summary([report], [], 1.0).startswith(
         "1 exercises; 3 of 3 mistakes caught by name; 2 of 2 mutants killed"
     )
+
+
+def test_what_is_said_can_be_written_down(tmp_path, monkeypatch):
+    """Every verdict the audit knows of, the same on every run, to compare two versions."""
+    monkeypatch.setattr(command.Course, "sources", SOURCES)
+    known = {exercise.id: exercise for exercise in (FIX, SOFTMAX, PREDICT, TEST)}
+    monkeypatch.setattr(command.exercises, "all_exercises", lambda: known)
+    monkeypatch.setenv("LABKIT_LANE", "audit")
+    for name in ("before", "after"):
+        command.main(["--texts", str(tmp_path / name)])
+    assert (tmp_path / "before").read_bytes() == (tmp_path / "after").read_bytes()
+    said = json.loads((tmp_path / "before").read_text())
+    assert list(said) == [key for key in SOURCES if key in known]  # the order of the lessons
+    assert said["w00.softmax"]["about"]["hints"] == list(SOFTMAX.hints) and said["w00.softmax"]["lint"] == []
+    verdicts = said["w00.softmax"]["verdicts"]
+    assert list(verdicts) == [
+        "stub",
+        "solution",
+        *(f"mistake {m.name}" for m in SOFTMAX.mistakes),
+        "delegate",
+    ]
+    assert [verdicts[name]["status"] for name in ("stub", "solution", "delegate")] == [
+        *("not started", "pass", "rule")
+    ]
+    assert {"broken, unnamed", "broken, named", f"fault {FIX.fault}"} <= set(said[FIX.id]["verdicts"])
+    assert said[PREDICT.id]["verdicts"]["all wrong"]["status"] != "pass"
+    assert {"asserts nothing", "always fails"} <= set(said[TEST.id]["verdicts"])
 
 
 def test_the_course_is_proven():

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -374,12 +375,14 @@ def test_titles_are_escaped():
 
 
 def test_the_command(course, capsys):
-    for folder in ("weeks", "solutions"):
-        (course / folder).mkdir()
+    (course / "weeks").mkdir()
+    lesson = "solutions/week00_start/01_start.py"
+    (course / lesson).parent.mkdir(parents=True)
+    shutil.copy(Path(__file__).parents[3] / lesson, course / lesson)
     here().remember("attempt", ex="w00.answer", status="pass", mistake=None)
     assert terminal.main([]) == 0
     out = capsys.readouterr().out
-    assert "1 of " in out and "[x] w00.answer" in out and "Next: w00.row_means" in out
+    assert "1 of 4 exercises" in out and "[x] w00.answer" in out and "Next: w00.row_means" in out
     file = course / "progress/progress.html"
     assert file.as_uri() in out and file.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert out.isascii()
