@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from labkit.book.facts import exercise_numbers, fill
 from labkit.book.percent import Cell, Lesson, LessonError, parse
 
 LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?[^)]*\)|<(?:img|a)\b[^>]*?\b(?:src|href)=[\"']([^\"']+)")
@@ -53,7 +54,26 @@ def read_lesson(root: Path, path: Path) -> Lesson:
     cells, problems = parse(path.read_text(encoding="utf-8"), relative.as_posix())
     if problems:
         raise LessonError(problems)
-    return Lesson(relative, tuple(cells))
+    lesson, problems = _filled(root, Lesson(relative, tuple(cells)))
+    if problems:
+        raise LessonError(problems)
+    return lesson
+
+
+def _filled(root: Path, lesson: Lesson) -> tuple[Lesson, list[str]]:
+    """The lesson as readers see it, with the facts of its exercises, and what could not be filled in."""
+    from labkit.exercises import all_exercises
+
+    def number_elsewhere(ex: str) -> int | None:
+        for path in lesson_paths(root):
+            cells, _ = parse(path.read_text(encoding="utf-8"), path.name)
+            if ex in exercise_numbers(cells):
+                return exercise_numbers(cells)[ex]
+        return None
+
+    cells, unknown = fill(lesson.cells, all_exercises(), number_elsewhere)
+    problems = [f"{lesson.path.as_posix()}:{number}: {words}" for number, words in unknown]
+    return Lesson(lesson.path, tuple(cells)), problems
 
 
 def read_course(root: Path, week: int | None = None, known: Collection[str] | None = None) -> list[Lesson]:
@@ -77,9 +97,10 @@ def read_course(root: Path, week: int | None = None, known: Collection[str] | No
                 found.append(f"{where}: the id {cell.id} is already used at {seen[cell.id]}")
             seen.setdefault(cell.id, where)
         if path in wanted:
-            lesson = Lesson(path.relative_to(root), tuple(cells))
+            written = Lesson(path.relative_to(root), tuple(cells))
+            lesson, unknown = _filled(root, written)
             lessons.append(lesson)
-            problems += found + list(_lesson_problems(root, lesson, known))
+            problems += [*found, *_lesson_problems(root, written, known), *unknown]
     if problems:
         raise LessonError(problems)
     return lessons

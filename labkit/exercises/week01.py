@@ -257,14 +257,14 @@ share = Predict(
     level=1,
     needs=("w01.position",),
     items={
-        "a": Item("x.T", _shares(lambda x: x.T)),
-        "b": Item("x[1]", _shares(lambda x: x[1])),
-        "c": Item("x[:, [0, 2]]", _shares(lambda x: x[:, [0, 2]])),
-        "d": Item("x.reshape(2, 6)", _shares(lambda x: x.reshape(2, 6))),
-        "e": Item("x.T.reshape(12)", _shares(lambda x: x.T.reshape(12))),
-        "f": Item("x[x > 5]", _shares(lambda x: x[x > 5])),
-        "g": Item("x.numpy()", _shares(lambda x: x.numpy())),
-        "h": Item("x + 0", _shares(lambda x: x + 0)),
+        "a": Item("`x.T`", _shares(lambda x: x.T)),
+        "b": Item("`x[1]`", _shares(lambda x: x[1])),
+        "c": Item("`x[:, [0, 2]]`", _shares(lambda x: x[:, [0, 2]])),
+        "d": Item("`x.reshape(2, 6)`", _shares(lambda x: x.reshape(2, 6))),
+        "e": Item("`x.T.reshape(12)`", _shares(lambda x: x.T.reshape(12))),
+        "f": Item("`x[x > 5]`", _shares(lambda x: x[x > 5])),
+        "g": Item("`x.numpy()`", _shares(lambda x: x.numpy())),
+        "h": Item("`x + 0`", _shares(lambda x: x + 0)),
     },
     mistakes=[
         Mistake("transpose copies", "a: a transpose only swaps two strides; no number moves.", {"a": False}),
@@ -677,14 +677,14 @@ batch = Predict(
     level=1,
     needs=("w01.position",),
     items={
-        "images": Item("how many images are in the batch", lambda: 64),
-        "next image": Item("elements from one image to the next", _batch_stride(0)),
-        "next channel": Item("elements from red to green of the same pixel", _batch_stride(1)),
-        "pixel below": Item("elements from a pixel to the one below it", _batch_stride(2)),
-        "megabytes": Item(
-            "size in memory, float32, in millions of bytes", lambda: 64 * 3 * 224 * 224 * 4 / 1e6
+        "images": Item("how many images are in the batch?", lambda: 64),
+        "next image": Item(
+            "how many elements is it from one image to the same place in the next?", _batch_stride(0)
         ),
-        "position": Item("position of element [1, 2, 0, 5]", lambda: 3 * 224 * 224 + 2 * 224 * 224 + 5),
+        "next channel": Item("from the red to the green of the same pixel?", _batch_stride(1)),
+        "pixel below": Item("from a pixel to the one below it, same channel?", _batch_stride(2)),
+        "megabytes": Item("how large is it in memory?", lambda: 64 * 3 * 224 * 224 * 4 / 1e6),
+        "position": Item("where does element [1, 2, 0, 5] lie?", lambda: 3 * 224 * 224 + 2 * 224 * 224 + 5),
     },
     mistakes=[
         Mistake("three images", "The first axis is the batch: 64 images of 3 channels each.", {"images": 3}),
@@ -936,20 +936,21 @@ shape_quiz = Predict(
     level=2,
     needs=("w01.broadcast_shape",),
     items={
-        "a": Item("z(3, 4) + z(4)", _shape_of(lambda z: z(3, 4) + z(4))),
-        "b": Item("z(3, 4) + z(3)", _shape_of(lambda z: z(3, 4) + z(3))),
-        "c": Item("z(3, 4) + z(3, 1)", _shape_of(lambda z: z(3, 4) + z(3, 1))),
-        "d": Item("z(5) - z(5, 1)", _shape_of(lambda z: z(5) - z(5, 1))),
-        "e": Item("z(2, 1, 4) * z(3, 1)", _shape_of(lambda z: z(2, 1, 4) * z(3, 1))),
-        "f": Item("z(2, 3, 4).sum(dim=1)", _shape_of(lambda z: z(2, 3, 4).sum(dim=1))),
-        "g": Item("z(2, 3, 4).mean(dim=(0, 2))", _shape_of(lambda z: z(2, 3, 4).mean(dim=(0, 2)))),
+        "a": Item("`z(3, 4) + z(4)`", _shape_of(lambda z: z(3, 4) + z(4))),
+        "b": Item("`z(3, 4) + z(3)`", _shape_of(lambda z: z(3, 4) + z(3))),
+        "c": Item("`z(3, 4) + z(3, 1)`", _shape_of(lambda z: z(3, 4) + z(3, 1))),
+        "d": Item("`z(5) - z(5, 1)`", _shape_of(lambda z: z(5) - z(5, 1))),
+        "e": Item("`z(2, 1, 4) * z(3, 1)`", _shape_of(lambda z: z(2, 1, 4) * z(3, 1))),
+        "f": Item("`z(2, 3, 4).sum(dim=1)`", _shape_of(lambda z: z(2, 3, 4).sum(dim=1))),
+        "g": Item("`z(2, 3, 4).mean(dim=(0, 2))`", _shape_of(lambda z: z(2, 3, 4).mean(dim=(0, 2)))),
         "h": Item(
-            "z(2, 3, 4).sum(dim=-1, keepdim=True)", _shape_of(lambda z: z(2, 3, 4).sum(dim=-1, keepdim=True))
+            "`z(2, 3, 4).sum(dim=-1, keepdim=True)`",
+            _shape_of(lambda z: z(2, 3, 4).sum(dim=-1, keepdim=True)),
         ),
-        "i": Item("z(2, 3) @ z(3, 5)", _shape_of(lambda z: z(2, 3) @ z(3, 5))),
-        "j": Item("z(7, 2, 3) @ z(3)", _shape_of(lambda z: z(7, 2, 3) @ z(3))),
-        "k": Item("z(6, 4)[:, None, 1]", _shape_of(lambda z: z(6, 4)[:, None, 1])),
-        "l": Item("z(3, 4) / z(3, 4).norm(dim=1)", _shape_of(lambda z: z(3, 4) / z(3, 4).norm(dim=1))),
+        "i": Item("`z(2, 3) @ z(3, 5)`", _shape_of(lambda z: z(2, 3) @ z(3, 5))),
+        "j": Item("`z(7, 2, 3) @ z(3)`", _shape_of(lambda z: z(7, 2, 3) @ z(3))),
+        "k": Item("`z(6, 4)[:, None, 1]`", _shape_of(lambda z: z(6, 4)[:, None, 1])),
+        "l": Item("`z(3, 4) / z(3, 4).norm(dim=1)`", _shape_of(lambda z: z(3, 4) / z(3, 4).norm(dim=1))),
     },
     mistakes=[
         Mistake(
@@ -1729,22 +1730,23 @@ dtypes = Predict(
     minutes=8,
     level=1,
     items={
-        "a": Item("i", _dtype_of(lambda i, h, f: i)),
-        "b": Item("i / 2", _dtype_of(lambda i, h, f: i / 2)),
-        "c": Item("i // 2", _dtype_of(lambda i, h, f: i // 2)),
-        "d": Item("i * 2.5", _dtype_of(lambda i, h, f: i * 2.5)),
-        "e": Item("h * f", _dtype_of(lambda i, h, f: h * f)),
+        "a": Item("`i`", _dtype_of(lambda i, h, f: i)),
+        "b": Item("`i / 2`", _dtype_of(lambda i, h, f: i / 2)),
+        "c": Item("`i // 2`", _dtype_of(lambda i, h, f: i // 2)),
+        "d": Item("`i * 2.5`", _dtype_of(lambda i, h, f: i * 2.5)),
+        "e": Item("`h * f`", _dtype_of(lambda i, h, f: h * f)),
         "f": Item(
-            "f + torch.from_numpy(np.ones(2))", _dtype_of(lambda i, h, f: f + torch.from_numpy(np.ones(2)))
+            "`f + torch.from_numpy(np.ones(2))`", _dtype_of(lambda i, h, f: f + torch.from_numpy(np.ones(2)))
         ),
         "g": Item(
-            "f + torch.tensor(1.0, dtype=torch.float64)",
+            "`f + torch.tensor(1.0, dtype=torch.float64)`",
             _dtype_of(lambda i, h, f: f + torch.tensor(1.0, dtype=torch.float64)),
         ),
         "h": Item(
-            "torch.tensor([True, False]).sum()", _dtype_of(lambda i, h, f: torch.tensor([True, False]).sum())
+            "`torch.tensor([True, False]).sum()`",
+            _dtype_of(lambda i, h, f: torch.tensor([True, False]).sum()),
         ),
-        "i": Item("i += 0.5", _dtype_of(lambda i, h, f: i.add_(0.5))),
+        "i": Item("`i += 0.5`", _dtype_of(lambda i, h, f: i.add_(0.5))),
     },
     mistakes=[
         Mistake("whole numbers are floats", "a: a list of whole numbers makes int64.", {"a": "float32"}),

@@ -1317,16 +1317,16 @@ start = Predict(
     needs=("w07.gpt",),
     items={
         "loss": Item(
-            "the loss per token of an untrained GPT with 320 tokens", lambda: _equal_logits_loss(320)
+            "the loss per token, in nats, of a GPT with 320 tokens", lambda: _equal_logits_loss(320)
         ),
         "perplexity": Item("e to the power of that loss", lambda: math.exp(_equal_logits_loss(320))),
-        "doubled": Item("the loss with twice as many tokens", lambda: _equal_logits_loss(640)),
+        "doubled": Item("the loss with 640 tokens", lambda: _equal_logits_loss(640)),
         "per byte": Item(
-            "the first loss per byte, if a token is 1.5 bytes on average",
+            "the first loss, per byte of text, if a token is 1.5 bytes on average",
             lambda: _equal_logits_loss(320) / 1.5,
         ),
         "saved": Item(
-            "parameters that tying saves, with 320 tokens and width 96",
+            "how many parameters tying saves, with 320 tokens and width 96",
             lambda: torch.nn.Embedding(320, 96).weight.numel(),
         ),
     },
@@ -1827,13 +1827,16 @@ cache_cost = Predict(
     needs=("w07.cache",),
     items={
         "plain step": Item(
-            "scores in the step that reads 10 tokens, no cache", lambda: _scores(9, 10, False)
+            "scores in a step that reads 10 tokens, without a cache", lambda: _scores(9, 10, False)
         ),
-        "cached step": Item("scores in the same step with a cache", lambda: _scores(9, 10, True)),
-        "plain": Item("scores in ten steps from 1 to 10 tokens, no cache", lambda: _scores(0, 10, False)),
-        "cached": Item("scores in the same ten steps with a cache", lambda: _scores(0, 10, True)),
+        "cached step": Item("the same step with a cache of the first 9", lambda: _scores(9, 10, True)),
+        "plain": Item(
+            "scores in ten such steps together, reading 1, 2, …, 10 tokens, without a cache",
+            lambda: _scores(0, 10, False),
+        ),
+        "cached": Item("the same ten steps with a cache", lambda: _scores(0, 10, True)),
         "numbers": Item(
-            "numbers in the cache: 3 layers, width 96, 64 tokens",
+            "how many numbers the cache of a whole model holds after 64 tokens, with 3 layers of width 96",
             lambda: 3 * sum(torch.zeros(1, 4, 64, 24).numel() for _ in ("keys", "values")),
         ),
     },
@@ -1915,18 +1918,29 @@ masks = Predict(
     level=2,
     items={
         "a": Item(
-            "F.scaled_dot_product_attention, bool attn_mask", lambda: _seen(_sdpa_sees(_two_of_five()))
+            "`F.scaled_dot_product_attention(q, k, v, attn_mask=two)`",
+            lambda: _seen(_sdpa_sees(_two_of_five())),
         ),
         "b": Item(
-            "nn.MultiheadAttention, bool attn_mask", lambda: _seen(_mha_sees(attn_mask=_two_of_five()))
+            "`nn.MultiheadAttention(...)(q, k, v, attn_mask=two)`",
+            lambda: _seen(_mha_sees(attn_mask=_two_of_five())),
         ),
-        "c": Item("key_padding_mask", lambda: _seen(_mha_sees(key_padding_mask=_two_of_five()))),
+        "c": Item(
+            "`nn.MultiheadAttention(...)(q, k, v, key_padding_mask=two)`",
+            lambda: _seen(_mha_sees(key_padding_mask=_two_of_five())),
+        ),
         "d": Item(
-            "a float attn_mask of 0 and -inf",
+            "`F.scaled_dot_product_attention(q, k, v, attn_mask=[[0., -inf, -inf, -inf, 0.]])`, as a float tensor",
             lambda: _seen(_sdpa_sees(torch.tensor([[0.0, -math.inf, -math.inf, -math.inf, 0.0]]))),
         ),
-        "e": Item("the mask as 0.0 and 1.0", lambda: _seen(_sdpa_sees(_two_of_five().float()))),
-        "f": Item("is_causal=True, one query", lambda: _seen(_sdpa_sees(causal=True))),
+        "e": Item(
+            "`F.scaled_dot_product_attention(q, k, v, attn_mask=two.float())`",
+            lambda: _seen(_sdpa_sees(_two_of_five().float())),
+        ),
+        "f": Item(
+            "`F.scaled_dot_product_attention(q, k, v, is_causal=True)`",
+            lambda: _seen(_sdpa_sees(causal=True)),
+        ),
     },
     mistakes=[
         Mistake(

@@ -198,7 +198,7 @@ def _sentence(exercise: Exercise, name: str) -> str:
         return inline(says)
     question = exercise.items[letter["item"]].question
     stop = "" if question.endswith("?") else ":"
-    return f'<span class="soft">{html.escape(question)}{stop}</span> {inline(says[letter.end() :])}'
+    return f'<span class="soft">{inline(question)}{stop}</span> {inline(says[letter.end() :])}'
 
 
 def _predictions(state: History) -> str:
