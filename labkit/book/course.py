@@ -1,10 +1,10 @@
 """The lessons of the course, read together and checked together: ids, exercises, links."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from labkit.book.facts import exercise_numbers, fill
+from labkit.book.facts import Filled, exercise_numbers, fill, filled_lines
 from labkit.book.percent import Cell, Lesson, LessonError, parse
 
 LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?[^)]*\)|<(?:img|a)\b[^>]*?\b(?:src|href)=[\"']([^\"']+)")
@@ -62,18 +62,24 @@ def read_lesson(root: Path, path: Path) -> Lesson:
 
 def _filled(root: Path, lesson: Lesson) -> tuple[Lesson, list[str]]:
     """The lesson as readers see it, with the facts of its exercises, and what could not be filled in."""
+    shown, problems = facts_of(root, root / lesson.path, lesson.cells)
+    return Lesson(lesson.path, tuple(fill(lesson.cells, shown))), problems
+
+
+def facts_of(root: Path, path: Path, cells: Sequence[Cell]) -> tuple[dict[str, list[Filled]], list[str]]:
+    """What readers see in the text cells of a source, and what could not be filled in."""
     from labkit.exercises import all_exercises
 
     def number_elsewhere(ex: str) -> int | None:
-        for path in lesson_paths(root):
-            cells, _ = parse(path.read_text(encoding="utf-8"), path.name)
-            if ex in exercise_numbers(cells):
-                return exercise_numbers(cells)[ex]
+        for other in lesson_paths(root):
+            numbers = exercise_numbers(parse(other.read_text(encoding="utf-8"), other.name)[0])
+            if ex in numbers:
+                return numbers[ex]
         return None
 
-    cells, unknown = fill(lesson.cells, all_exercises(), number_elsewhere)
-    problems = [f"{lesson.path.as_posix()}:{number}: {words}" for number, words in unknown]
-    return Lesson(lesson.path, tuple(cells)), problems
+    shown, unknown = filled_lines(cells, all_exercises(), number_elsewhere)
+    name = path.relative_to(root).as_posix()
+    return shown, [f"{name}:{number}: {words}" for number, words in unknown]
 
 
 def read_course(root: Path, week: int | None = None, known: Collection[str] | None = None) -> list[Lesson]:

@@ -20,7 +20,8 @@ QUESTIONS = "{questions}"
 REFERENCE = re.compile(r"\{(w\d\d\.\w+)\}")
 TYPED = re.compile(r"\b[Ee]xercises? \d+")
 TABLE_HEAD = re.compile(r"\|(?:\s*:?-+:?\s*\|)+$")
-MOST_NAMES = 10  # of forbidden operations on a page
+# In what the names of one operation differ: a class, its cell or layer, dimensions, torch's inner version.
+VARIANT = re.compile(r"^native|^lazy|_|(?:[123]d|cell|loss|layer)$")
 
 NumberOf = Callable[[str], int | None]
 
@@ -33,59 +34,86 @@ class Filled:
     shown: tuple[str, ...]
 
 
-def fill(
-    cells: Sequence[Cell], declared: Mapping[str, Exercise], number_elsewhere: NumberOf = lambda ex: None
-) -> tuple[list[Cell], list[tuple[int, str]]]:
-    """The cells as readers see them, and what could not be filled in: (line of the source, sentence).
-
-    `number_elsewhere` knows the exercises of other lessons.
-    """
-    problems = list[tuple[int, str]]()
-    lines = filled_lines(cells, declared, number_elsewhere, problems)
-    return [
-        replace(cell, source="\n".join(line for part in lines[cell.id] for line in part.shown))
-        if cell.id in lines
-        else cell
-        for cell in cells
-    ], problems
+def fill(cells: Sequence[Cell], shown: Mapping[str, list[Filled]]) -> Iterator[Cell]:
+    """The cells as readers see them."""
+    for cell in cells:
+        lines = [line for part in shown.get(cell.id, ()) for line in part.shown]
+        yield replace(cell, source="\n".join(lines)) if cell.id in shown else cell
 
 
 def filled_lines(
-    cells: Sequence[Cell],
-    declared: Mapping[str, Exercise],
-    number_elsewhere: NumberOf = lambda ex: None,
-    problems: list[tuple[int, str]] | None = None,
-) -> dict[str, list[Filled]]:
-    """The lines of every text cell by its id, each with what is shown for it."""
-    numbers = exercise_numbers(cells)
+    cells: Sequence[Cell], declared: Mapping[str, Exercise], number_elsewhere: NumberOf = lambda ex: None
+) -> tuple[dict[str, list[Filled]], list[tuple[int, str]]]:
+    """The lines of every text cell by its id, and what cannot be filled in: (line of the source, sentence).
+
+    `number_elsewhere` knows the exercises of other lessons.
+    """
+    lesson = _Lesson(cells, declared, number_elsewhere)
     below = _exercise_below(cells)
-    headed = set[str]()
-    found = dict[str, list[Filled]]()
+    found, problems = dict[str, list[Filled]](), list[tuple[int, str]]()
     for place, cell in enumerate(cells):
         if cell.kind != "markdown":
             continue
-        ex = below[place]
-        parts = list[Filled]()
-        written = cell.source.split("\n")
-        for number, line in enumerate(written, cell.end - len(written) + 1):
-            before = parts[-1].written if parts else None
+        lines, parts = cell.source.split("\n"), list[Filled]()
+        for number, line in enumerate(lines, cell.end - len(lines) + 1):
             try:
-                if line == HEADING and cell.role == "text":
-                    parts.append(Filled(line, (_heading(ex, numbers, declared, headed),)))
-                elif line == QUESTIONS:
-                    parts.append(Filled(line, tuple(_questions(ex, declared, before or ""))))
-                else:
-                    _refuse_typed(line, cell, ex)
-                    parts.append(Filled(line, (_with_numbers(line, numbers, number_elsewhere),)))
+                shown = lesson.shown(line, cell, below[place], before=parts[-1].written if parts else None)
             except _Unknown as unknown:
-                parts.append(Filled(line, (line,)))
-                if problems is not None:
-                    problems.append((number, str(unknown)))
-        if ex is not None and _is_last_text(cells, place):
-            rules = getattr(declared.get(ex), "rules", None)
-            parts += [Filled(None, ("", words))] if (words := rules and not_allowed(rules)) else []
-        found[cell.id] = parts
-    return found
+                problems.append((number, str(unknown)))
+                shown = (line,)
+            parts.append(Filled(line, shown))
+        rules = getattr(declared.get(below[place] or ""), "rules", Rules())
+        words = not_allowed(rules) if _is_last_text(cells, place) else None
+        found[cell.id] = [*parts, Filled(None, ("", words))] if words else parts
+    return found, problems
+
+
+class _Lesson:
+    """The facts that the lines of one lesson may ask for."""
+
+    def __init__(
+        self, cells: Sequence[Cell], declared: Mapping[str, Exercise], number_elsewhere: NumberOf
+    ) -> None:
+        self.numbers = exercise_numbers(cells)
+        self.declared = declared
+        self.number_elsewhere = number_elsewhere
+        self.headed = set[str]()
+
+    def shown(self, line: str, cell: Cell, ex: str | None, before: str | None) -> tuple[str, ...]:
+        """What stands for one line of a text above the exercise `ex`."""
+        if cell.role == "text" and line == HEADING:
+            return (self.heading(ex),)
+        if line == QUESTIONS:
+            return tuple(self.questions(ex, before or ""))
+        if cell.role == "text" and line.startswith(f"{HEADING} "):
+            raise _Unknown(f"write `{HEADING}` only; `make build` adds number, title and minutes")
+        typed = TYPED.search(line)
+        if typed:
+            raise _Unknown(
+                f"{typed[0]!r} is a typed number; name the exercise, such as {{{ex or 'w03.adamw'}}}"
+            )
+        return (REFERENCE.sub(self.number, line),)
+
+    def heading(self, ex: str | None) -> str:
+        if ex is None or ex in self.headed:
+            raise _Unknown(f"`{HEADING}` has no exercise of its own below it")
+        self.headed.add(ex)
+        words, declared = f"{HEADING} {self.numbers[ex]}", self.declared.get(ex)
+        return f"{words} · {declared.title} ({declared.minutes} minutes)" if declared else words
+
+    def questions(self, ex: str | None, before: str) -> Iterator[str]:
+        exercise = self.declared.get(ex or "")
+        if not isinstance(exercise, Predict):
+            raise _Unknown(f"`{QUESTIONS}` stands above no prediction; the next exercise is {ex}")
+        if TABLE_HEAD.match(before):
+            return _rows(list(exercise.items.items()), groups=max(1, (before.count("|") - 1) // 2))
+        return _list(list(exercise.items.items()))
+
+    def number(self, reference: re.Match[str]) -> str:
+        found = self.numbers.get(reference[1]) or self.number_elsewhere(reference[1])
+        if found is None:
+            raise _Unknown(f"{reference[0]} is no exercise that stands in a lesson")
+        return str(found)
 
 
 def exercise_numbers(cells: Sequence[Cell]) -> dict[str, int]:
@@ -119,29 +147,6 @@ def _is_last_text(cells: Sequence[Cell], place: int) -> bool:
     return False
 
 
-def _heading(
-    ex: str | None, numbers: Mapping[str, int], declared: Mapping[str, Exercise], headed: set[str]
-) -> str:
-    if ex is None or ex in headed:
-        raise _Unknown(f"`{HEADING}` stands above no exercise of its own; one heading belongs to each")
-    headed.add(ex)
-    words = f"{HEADING} {numbers[ex]}"
-    return f"{words} · {declared[ex].title} ({declared[ex].minutes} minutes)" if ex in declared else words
-
-
-def _questions(ex: str | None, declared: Mapping[str, Exercise], before: str) -> Iterator[str]:
-    exercise = declared.get(ex or "")
-    if not isinstance(exercise, Predict):
-        raise _Unknown(f"`{QUESTIONS}` stands above no prediction; the next exercise is {ex}")
-    if not TABLE_HEAD.match(before):
-        last = len(exercise.items) - 1
-        for place, (key, item) in enumerate(exercise.items.items()):
-            yield f"- `{key}`: {item.question}{'.' if place == last else ';'}"
-        return
-    groups = (before.count("|") - 1) // 2
-    yield from _rows(list(exercise.items.items()), max(1, groups))
-
-
 def _rows(items: list[tuple[str, Item]], groups: int) -> Iterator[str]:
     """Key and question, in as many groups side by side, read from top to bottom and then to the right."""
     height = -(-len(items) // groups)
@@ -150,44 +155,34 @@ def _rows(items: list[tuple[str, Item]], groups: int) -> Iterator[str]:
         yield "|" + "".join(cells) + " | |" * (groups - len(cells))
 
 
-def _with_numbers(line: str, numbers: Mapping[str, int], number_elsewhere: NumberOf) -> str:
-    def number(reference: re.Match[str]) -> str:
-        ex = reference[1]
-        found = numbers.get(ex) or number_elsewhere(ex)
-        if found is None:
-            raise _Unknown(f"{reference[0]} refers to no exercise that stands in a lesson")
-        return str(found)
-
-    return REFERENCE.sub(number, line)
-
-
-def _refuse_typed(line: str, cell: Cell, ex: str | None) -> None:
-    if cell.role == "text" and line.startswith(f"{HEADING} "):
-        raise _Unknown(f"write `{HEADING}` only; number, title and minutes come from the declaration of {ex}")
-    typed = TYPED.search(line)
-    if typed:
-        raise _Unknown(f"`{typed[0]}` is a typed number; name the exercise, such as {{{ex or 'w03.adamw'}}}")
+def _list(items: list[tuple[str, Item]]) -> Iterator[str]:
+    for place, (key, item) in enumerate(items, 1):
+        yield f"- `{key}`: {item.question}{'.' if place == len(items) else ';'}"
 
 
 def not_allowed(rules: Rules) -> str | None:
     """The line that says what an answer may not use, or None where everything goes."""
     words = [] if rules.loops else ["loops"]
     if rules.allows is None:
-        words += [f"`{name}`" + " (`@`)" * (name == "matmul") for name in _shortened(rules.forbids)]
-        left = len(rules.forbids) - len(_shortened(rules.forbids))
-        words += [f"{left} others like them"] if left else []
+        names = _without_variants(rules.forbids)
+        words += [f"`{name}`" + " (`@`)" * (name == "matmul") for name in names]
+        words += ["their variants"] if len(names) < len(rules.forbids) else []
     else:
         words += ["`@`"] if "matmul" in rules.forbids else []
         allowed = [*(f"`{name}`" for name in rules.allows), "operators", "indexing"]
-        words.append(f"any tensor operation except {_listed(allowed, 'and')}")
+        words.append(f"any tensor operation except {_listed(allowed)}")
     if rules.max_ops is not None:
         words.append(f"more than {rules.max_ops} tensor operations in one call")
-    return f"Not allowed here: {_listed(words, 'and')}." if words else None
+    return f"Not allowed here: {_listed(words)}." if words else None
 
 
-def _shortened(names: tuple[str, ...]) -> tuple[str, ...]:
-    return names if len(names) <= MOST_NAMES else names[: MOST_NAMES - 1]
+def _without_variants(names: Sequence[str]) -> list[str]:
+    """The first name of each operation: `conv1d` stands for `Conv2d`, `cross_entropy` for its class."""
+    first = dict[str, str]()
+    for name in names:
+        first.setdefault(VARIANT.sub("", name.lower()), name)
+    return list(first.values())
 
 
-def _listed(words: Sequence[str], last: str) -> str:
-    return f"{', '.join(words[:-1])} {last} {words[-1]}" if len(words) > 1 else words[0]
+def _listed(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]

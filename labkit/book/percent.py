@@ -118,6 +118,17 @@ class Stretch:
             lines.pop()
         return lines
 
+    def marked(self, lines: list[str]) -> list[str]:
+        """`lines` as a source writes them in place of these, between the same markers, with the same stub."""
+        if self.indent is None:
+            return lines
+        stub = (
+            []
+            if self.stub is None
+            else [*self.lines[len(self.solution) :], f"{self.indent}### STUB", *self.stub]
+        )
+        return [f"{self.indent}### BEGIN SOLUTION", *lines, *stub, f"{self.indent}### END SOLUTION"]
+
 
 def stretches(source: str) -> list[Stretch]:
     """Divide an exercise cell at its solution markers. Nothing else in labkit reads them."""

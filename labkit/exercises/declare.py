@@ -115,10 +115,10 @@ class Exercise:
     id: str
     title: str
     minutes: int
-    level: int
     hints: tuple[str, str, str]
     mistakes: Sequence[Mistake]
     passed: str
+    level: int = 0  # read by nothing
     needs: tuple[str, ...] = ()
     lint: Mapping[str, str] = field(default_factory=dict)
 

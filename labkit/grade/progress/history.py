@@ -83,6 +83,11 @@ class History:
             return self.latest
         return next(iter(to_do), None)
 
+    def first_missing(self, key: str) -> str | None:
+        """The first exercise that this one needs and that is not passed: what to do before it."""
+        needs = self.exercises[key].needs
+        return next((need for need in needs if need in self.work and not self.work[need].passed), None)
+
     def overcome(self) -> list[tuple[str, str]]:
         """(exercise, mistake) for every mistake met and left behind without being shown the solution."""
         mended = [(key, work) for key, work in self.work.items() if work.passed and not work.shown]

@@ -63,7 +63,9 @@ def _next(state: History) -> str:
         times = [work.passed_at for work in state.work.values() if work.passed_at]
         return _span(min(times), max(times)) if times else "Nothing is left to do."
     exercise = state.exercises[key]
-    return f"Next: {html.escape(exercise.title)} (<code>{key}</code>), about {exercise.minutes} minutes"
+    missing = state.first_missing(key)
+    first = f"; <code>{missing}</code> comes before it and is not passed yet" if missing else ""
+    return f"Next: {html.escape(exercise.title)} (<code>{key}</code>), about {exercise.minutes} minutes{first}"
 
 
 def _ring(passed: int, failing: int, total: int) -> str:

@@ -231,7 +231,6 @@ def raises(x):
         ({"rules": Rules()}, "not refused (pass: 4 cases agree"),
         ({"oracle": lambda x: torch.softmax(x, dim=1)}, "the solution does not pass"),
         ({"hints": ("1", "", "3")}, "three hints"),
-        ({"level": 9}, "level"),
         ({"passed": "word " * 50}, "passed: a line of"),
         ({"lint": {"no such rule": "because"}}, "no such rule"),
         ({"lint": {"constant": " "}}, "give a reason"),

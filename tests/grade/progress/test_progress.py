@@ -85,6 +85,16 @@ def test_what_comes_next():
     assert done.current is None and terminal.next_words(done).startswith("All done")
 
 
+def test_who_went_ahead_is_told_what_comes_before():
+    course = COURSE | {"w01.a": replace(COURSE["w01.a"], needs=("w00.a", "w00.b"))}
+    tried = attempt("w01.a", "values", 2)
+    ahead, nothing = (history([*done, tried], course, {}, NOW) for done in ([attempt("w00.a")], []))
+    assert terminal.next_words(ahead).endswith("minutes; w00.b comes before it and is not passed yet")
+    assert "; <code>w00.a</code> comes before it and is not passed yet" in page(nothing)
+    done = history([attempt("w00.a"), attempt("w00.b"), tried], course, {}, NOW)
+    assert terminal.next_words(done).endswith("minutes") and "comes before it" not in page(done)
+
+
 def test_a_pass_that_no_longer_holds_is_shown_and_stays_a_pass():
     state = replay(attempt("w00.a"), attempt("w00.a", "values", 1))
     assert state.work["w00.a"].kind == "failing" and state.passed == state.failing == ["w00.a"]
