@@ -49,15 +49,16 @@ def promised_minutes(lesson: Lesson) -> int | None:
 
 
 def read_lesson(root: Path, path: Path) -> Lesson:
-    """Read one source. Raises `LessonError` if it cannot be divided into cells."""
+    """Read one source, with the facts of its exercises filled in.
+
+    Raises `LessonError` if it cannot be divided into cells. A reference that leads nowhere stops the build,
+    not a learner.
+    """
     relative = path.relative_to(root)
     cells, problems = parse(path.read_text(encoding="utf-8"), relative.as_posix())
     if problems:
         raise LessonError(problems)
-    lesson, problems = _filled(root, Lesson(relative, tuple(cells)))
-    if problems:
-        raise LessonError(problems)
-    return lesson
+    return _filled(root, Lesson(relative, tuple(cells)))[0]
 
 
 def _filled(root: Path, lesson: Lesson) -> tuple[Lesson, list[str]]:

@@ -24,6 +24,9 @@ put it after `### STUB` inside the block, as comments; the learner gets those li
     ### STUB
     # prediction = {"a": ..., "b": ...}
     ### END SOLUTION
+
+Markers are read here and nowhere else (`stretches`, `parts`). What a text leaves to the build, such as an
+exercise's number and title, is in `facts.py`.
 """
 
 import ast

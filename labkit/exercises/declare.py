@@ -108,8 +108,9 @@ class Rules:
 class Exercise:
     """What every kind has: who it is, how long it takes, and what to say.
 
-    `passed` is the one sentence worth knowing that a pass ends with. `lint` excuses the audit's rules on
-    test data, each with its reason.
+    `passed` is the one sentence worth knowing that a pass ends with. `needs` come earlier in the course; who
+    goes ahead is told of the first that is not passed. `lint` excuses the audit's rules on test data, each with
+    its reason.
     """
 
     id: str
@@ -171,7 +172,10 @@ class Fix(Implement):
 
 @dataclass(frozen=True)
 class Item:
-    """One question of a prediction; the truth is computed when it is asked for, by running it."""
+    """One question of a prediction; the truth is computed when it is asked for, by running it.
+
+    `question` is Markdown. The lesson says `{questions}` where the table of them goes.
+    """
 
     question: str
     truth: Callable[[], Any]
