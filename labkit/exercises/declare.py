@@ -109,8 +109,8 @@ class Exercise:
     """What every kind has: who it is, how long it takes, and what to say.
 
     `passed` is the one sentence worth knowing that a pass ends with. `needs` come earlier in the course; who
-    goes ahead is told of the first that is not passed. `lint` excuses the audit's rules on test data, each with
-    its reason.
+    goes ahead is told of the first that is not passed. `lint` excuses the audit's rules on test data, each
+    with its reason.
     """
 
     id: str
