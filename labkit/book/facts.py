@@ -165,8 +165,11 @@ def not_allowed(rules: Rules) -> str | None:
     words = [] if rules.loops else ["loops"]
     if rules.allows is None:
         names = _without_variants(rules.forbids)
-        words += [f"`{name}`" + " (`@`)" * (name == "matmul") for name in names]
-        words += ["their variants"] if len(names) < len(rules.forbids) else []
+        quoted = [f"`{name}`" + " (`@`)" * (name == "matmul") for name in names]
+        words += [f"a library's {quoted[0]}", *quoted[1:]] if quoted else []  # one's own may have that name
+        words += (
+            [f"{'its' if len(names) == 1 else 'their'} variants"] if len(names) < len(rules.forbids) else []
+        )
     else:
         words += ["`@`"] if "matmul" in rules.forbids else []
         allowed = [*(f"`{name}`" for name in rules.allows), "operators", "indexing"]
