@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from labkit.book.percent import Cell
-from labkit.exercises.declare import Exercise, Item, Predict, Rules
+from labkit.exercises.declare import Exercise, Item, Rules
 
 HEADING = "## Exercise"
 QUESTIONS = "{questions}"
@@ -102,12 +102,13 @@ class _Lesson:
         return f"{words} · {declared.title} ({declared.minutes} minutes)" if declared else words
 
     def questions(self, ex: str | None, before: str) -> Iterator[str]:
-        exercise = self.declared.get(ex or "")
-        if not isinstance(exercise, Predict):
+        asked = getattr(self.declared.get(ex or ""), "items", None)
+        if asked is None:
             raise _Unknown(f"`{QUESTIONS}` stands above no prediction; the next exercise is {ex}")
+        items = list(asked.items())
         if TABLE_HEAD.match(before):
-            return _rows(list(exercise.items.items()), groups=max(1, (before.count("|") - 1) // 2))
-        return _list(list(exercise.items.items()))
+            return _rows(items, groups=max(1, (before.count("|") - 1) // 2))
+        return _list(items)
 
     def number(self, reference: re.Match[str]) -> str:
         found = self.numbers.get(reference[1]) or self.number_elsewhere(reference[1])
