@@ -19,10 +19,10 @@ from labkit import optim as optim
 from labkit import paths as paths
 from labkit import simt as simt
 from labkit import viz as viz
-from labkit.grade.check import check as check
-from labkit.grade.check import case as case
-from labkit.grade.check import traceback as traceback
-from labkit.grade.hint import hint as hint
+from labkit.grade.judge.check import check as check
+from labkit.grade.judge.check import case as case
+from labkit.grade.judge.check import traceback as traceback
+from labkit.grade.progress.hint import hint as hint
 from math import e as e
 from math import inf as inf
 from math import nan as nan

@@ -6,6 +6,7 @@ from labkit import exercises, paths
 from labkit.book.build import stale
 from labkit.book.course import read_course
 from labkit.book.work import here
+from labkit.exercises.declare import Predict
 
 
 def test_generated_notebooks_are_what_the_sources_give():
@@ -23,14 +24,24 @@ def test_every_exercise_stands_in_a_lesson_and_its_needs_come_first():
             )
 
 
-def test_headings_say_what_the_panel_says():
-    """The number, title and minutes above each exercise are those of its declaration."""
+def test_every_exercise_has_its_heading():
+    """With the number, title and minutes that the panel shows."""
     for lesson in read_course(paths.root()):
         prose = "\n".join(cell.source for cell in lesson.cells if cell.kind == "markdown")
         asked = [cell.ex for cell in lesson.cells if cell.role == "exercise"]
         declared = [exercises.get(name) for name in dict.fromkeys(asked)]
         expected = [f"{n} · {ex.title} ({ex.minutes} minutes)" for n, ex in enumerate(declared, 1)]
         assert re.findall(r"^## Exercise (.*)$", prose, re.MULTILINE) == expected, lesson.path
+
+
+def test_every_prediction_asks_its_questions():
+    """`{questions}` stands above it, or the learner would not know what `a` means."""
+    for name, source in here().course.sources.items():
+        exercise = exercises.get(name)
+        if isinstance(exercise, Predict):
+            page = "\n".join(source.text)
+            missing = [key for key, item in exercise.items.items() if item.question not in page]
+            assert not missing, f"{name}: {missing}"
 
 
 def test_worked_examples_fit_beside_the_panel():

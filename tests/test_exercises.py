@@ -14,7 +14,7 @@ from labkit.grade.audit.proof import disguise
 from labkit.grade.judge import judge
 
 PREDICTION = """from labkit.exercises.declare import Predict
-exercise = Predict(title="{}", minutes=1, level=1, hints=("", "", ""), mistakes=[], passed="", items={{}})
+exercise = Predict(title="{}", minutes=1, hints=("", "", ""), mistakes=[], passed="", items={{}})
 """
 CACHES = [exercises.files, exercises._load, exercises.weeks, exercises.of_week]
 
@@ -136,7 +136,6 @@ def test_a_variation_passes_for_somebody_s_answer():
         id="w98.double",
         title="",
         minutes=1,
-        level=1,
         engine="python",
         cases=[Case("three", lambda draw: {"x": 3})],
         oracle=vary(scaled, by=2),

@@ -73,7 +73,7 @@ def test_an_lstm_of_the_learners_cell_remembers_a_hundred_steps(
 ):
     """The adding problem and the kept bytes, on the cells in the learner's own file."""
     solved = solve(tmp_path, monkeypatch, 6)
-    mine = labkit.mine.notebook(6, 1)
+    mine = labkit.mine.of("rnn_and_lstm")
     assert {"w06.rnn_cell", "w06.lstm_cell", "w06.truncated"} <= set(mine.yours) and not mine.reference
     own = {name: getattr(mine, name) for name in ("rnn_cell", "lstm_cell", "lstm", "truncated")}
     space = cells_of(
@@ -93,10 +93,12 @@ def test_the_learners_lstm_writes_names_and_beats_a_tuned_trigram(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     solved = solve(tmp_path, monkeypatch, 6)
-    mine = labkit.mine.notebook(6, 2)
+    mine = labkit.mine.of("ragged_batches")
     own = {"masked_loss": mine.masked_loss, "every": [n for ns in datasets.names().values() for n in ns]}
     ids = ("names", "trigram", "model", "train", "milestone", "write")
-    space = cells_of(solved, 6, 2, *(f"w06b-{name}" for name in ids), **own, cells=labkit.mine.notebook(6, 1))
+    space = cells_of(
+        solved, 6, 2, *(f"w06b-{name}" for name in ids), **own, cells=labkit.mine.of("rnn_and_lstm")
+    )
     assert {"w06.lstm_cell"} <= set(space["cells"].yours) and {"w06.masked_loss"} <= set(mine.yours)
     assert not {*map(tuple, space["test"])} & {*map(tuple, space["learn"] + space["valid"])}
     assert 1.5 < space["baseline"] < 2.5

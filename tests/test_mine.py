@@ -1,7 +1,9 @@
 """labkit.mine: the learner's own answers where they pass, the reference elsewhere, and a note of which."""
 
 import json
+import pickle
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from labkit import __version__, mine
 from labkit.book import course, notebook
 from labkit.book.percent import Lesson
+from labkit.book.work import Work, here
 
 LESSON = "02_tensor_autograd"
 CODE = {"unbroadcast", "div", "amax", "take", "matmul", "logsumexp", "tape", "gradcheck"}
@@ -80,7 +83,7 @@ def slope_of_a_layer(engine: mine.Notebook) -> Callable:
 
 def test_all_solved(desk: Desk) -> None:
     desk.write(**dict.fromkeys(CODE))
-    engine = mine.notebook(2, 2)
+    engine = mine.of("tensor_autograd")
     assert set(engine.yours) == PARTS and engine.reference == ()
     assert repr(engine).startswith("Week 2, notebook 02: 8 of 8 parts are yours.\n  yours: w02.unbroadcast")
     assert "from the reference" not in repr(engine)
@@ -88,7 +91,7 @@ def test_all_solved(desk: Desk) -> None:
 
 def test_untouched(desk: Desk) -> None:
     desk.write()
-    engine = mine.notebook(2, 2)
+    engine = mine.of("tensor_autograd")
     assert engine.yours == () and set(engine.reference) == PARTS
     assert repr(engine).splitlines()[0] == "Week 2, notebook 02: 0 of 8 parts are yours."
     assert slope_of_a_layer(engine).shape == (3, 4)
@@ -97,7 +100,7 @@ def test_untouched(desk: Desk) -> None:
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
 def test_a_bad_answer_is_replaced_and_the_others_stay(desk: Desk, bad: str) -> None:
     desk.write(**{**dict.fromkeys(CODE), "div": bad})
-    engine = mine.notebook(2, 2)
+    engine = mine.of("tensor_autograd")
     assert engine.reference == ("w02.div",)
     assert set(engine.yours) == PARTS - {"w02.div"}
     assert "7 of 8 parts are yours" in repr(engine) and "from the reference: w02.div" in repr(engine)
@@ -107,9 +110,9 @@ def test_a_bad_answer_is_replaced_and_the_others_stay(desk: Desk, bad: str) -> N
 
 def test_the_mixed_engine_computes_what_the_reference_does(desk: Desk) -> None:
     desk.write()
-    reference = slope_of_a_layer(mine.notebook(2, 2))
+    reference = slope_of_a_layer(mine.of("tensor_autograd"))
     desk.write(matmul=None, tape=None, div=WRONG_DIV, unbroadcast=OWN_UNBROADCAST, helper=HELPER)
-    engine = mine.notebook(2, 2)
+    engine = mine.of("tensor_autograd")
     assert engine.yours == ("w02.unbroadcast", "w02.matmul", "w02.tape")
     assert np.allclose(slope_of_a_layer(engine), reference)
 
@@ -117,19 +120,19 @@ def test_the_mixed_engine_computes_what_the_reference_does(desk: Desk) -> None:
 def test_a_failing_answer_does_not_spoil_an_earlier_one(desk: Desk) -> None:
     spoils = "def unbroadcast(g, shape):\n    return None\n\n\nadd = np = None\n" + WRONG_DIV
     desk.write(**{**dict.fromkeys(CODE), "div": spoils})
-    assert mine.notebook(2, 2).reference == ("w02.div",)
+    assert mine.of("tensor_autograd").reference == ("w02.div",)
 
 
 def test_an_answer_uses_a_helper_of_its_own_even_if_that_cell_fails_further_down(desk: Desk) -> None:
     desk.write(unbroadcast=OWN_UNBROADCAST, helper=HELPER)
-    assert mine.notebook(2, 2).yours == ("w02.unbroadcast",)
+    assert mine.of("tensor_autograd").yours == ("w02.unbroadcast",)
     desk.write(unbroadcast=OWN_UNBROADCAST)
-    assert mine.notebook(2, 2).yours == ()
+    assert mine.of("tensor_autograd").yours == ()
 
 
 def test_prints_of_the_learner_are_not_repeated(desk: Desk, capsys: pytest.CaptureFixture) -> None:
     desk.write(div=WRONG_DIV + "\n\nprint('here')", helper="print('there')")
-    mine.notebook(2, 2)
+    mine.of("tensor_autograd")
     assert capsys.readouterr().out == ""
 
 
@@ -137,20 +140,43 @@ def test_prints_of_the_learner_are_not_repeated(desk: Desk, capsys: pytest.Captu
 def test_no_readable_file_means_the_reference(desk: Desk, text: str | None) -> None:
     if text is not None:
         desk.path.write_text(text, encoding="utf-8")
-    assert set(mine.notebook(2, 2).reference) == PARTS
+    assert set(mine.of("tensor_autograd").reference) == PARTS
 
 
 def test_solution_notebooks_run_on_the_reference(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.write(**dict.fromkeys(CODE))
     monkeypatch.setenv("LABKIT_LANE", "solutions")
-    assert mine.notebook(2, 2).yours == ()
+    assert mine.of("tensor_autograd").yours == ()
 
 
 def test_names(desk: Desk) -> None:
     desk.write()
-    engine = mine.notebook(2, 2)
+    engine = mine.of("tensor_autograd")
     assert {"Tensor", "unbroadcast", "relu"} <= set(dir(engine))
     with pytest.raises(AttributeError, match="Week 2, notebook 02 defines no 'softmax'"):
         _ = engine.softmax
+    with pytest.raises(KeyError, match="no lesson 'softmax'"):
+        mine.of("softmax")
+    assert mine.notebook(2, 2).reference == engine.reference  # the form of the first release
     with pytest.raises(KeyError, match="week 2 has no notebook 07"):
         mine.notebook(2, 7)
+
+
+def test_whose_answers_is_said(desk: Desk, tmp_path: Path) -> None:
+    """One machine, one course, two learners: each gets their own."""
+    desk.write(div=None)
+    other = Work(tmp_path / "other", here().course)
+    file = other.notebook(desk.lesson)
+    file.parent.mkdir(parents=True)
+    shutil.copy(desk.path, file)
+    desk.write(unbroadcast=None)
+    assert mine.of("tensor_autograd").yours == ("w02.unbroadcast",)
+    assert mine.of("tensor_autograd", other).yours == ("w02.div",)
+
+
+def test_answers_live_in_a_real_module(desk: Desk) -> None:
+    """pickle and torch's compiler look it up by name."""
+    desk.write()
+    engine = mine.of("tensor_autograd")
+    assert vars(sys.modules[engine.relu.__module__])["relu"] is engine.relu
+    assert pickle.loads(pickle.dumps(engine.relu)) is engine.relu

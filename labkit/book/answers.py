@@ -14,7 +14,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from labkit.book.percent import MARKER, Lesson
+from labkit.book.percent import Lesson
 from labkit.book.source import Source
 
 
@@ -65,15 +65,3 @@ def run_code(code: str, space: dict[str, Any], name: str) -> None:
 
 def _no_check(*_: Any, **__: Any) -> None:
     """What `check` means while an answer is made: nothing is judged or remembered."""
-
-
-def solution_lines(code: str) -> set[int]:
-    """The numbers, from 1, of the lines that a learner writes: those between the solution markers."""
-    inside, found = False, set()
-    for number, line in enumerate(code.splitlines(), 1):
-        marker = MARKER.match(line)
-        if marker:
-            inside = marker["name"] == "BEGIN SOLUTION"
-        elif inside:
-            found.add(number)
-    return found

@@ -1,6 +1,6 @@
 """Write the notebooks of the course: learner copies in `weeks/`, executed solutions beside their source.
 
-A solution is run again only when its code, the declarations of its week or what draws its figures changed:
+A solution is run again only when its code, what its passed checks print or what draws its figures changed:
 `metadata.labkit.executed` remembers a digest of all that. Rebuilding without a change writes nothing.
 """
 
@@ -12,8 +12,9 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from labkit import __version__, exercises, paths, viz
+from labkit import __version__, exercises, paths
 from labkit.book.course import lesson_paths, read_course, read_lesson
+from labkit.book.drawn import drawing_lines
 from labkit.book.learner import Problem, read_learner
 from labkit.book.merge import is_untouched
 from labkit.book.notebook import (
@@ -195,29 +196,25 @@ def _storable(output: Any, cell: str, path: Path) -> dict[str, Any] | None:
 
 
 def _code_digest(nb: Notebook) -> str:
-    """A digest of what decides the outputs: the code, the checks of that week, what draws its figures."""
+    """A digest of what decides the outputs: the code, what a passed check prints, what draws the figures.
+
+    Hints, mistakes, cases and the engine are not in it: `make solutions` proves that what is stored still
+    comes out.
+    """
     code = [f"{cell['id']}\n{cell['source']}" for cell in nb["cells"] if cell["cell_type"] == "code"]
-    week = labkit_of(nb)["lesson"][:6]  # week01_…
-    declared = sorted((Path(exercises.__file__).parent / week).glob("*.py"))
-    files = [*declared, *_drawing_modules("\n".join(code))]
-    return digest("\n".join([*code, *(path.read_text(encoding="utf-8") for path in files)]))
+    asked = dict.fromkeys(labkit_of(cell)["ex"] for cell in nb["cells"] if "ex" in labkit_of(cell))
+    return digest("\n".join([*code, *map(_printed, asked), *drawing_lines("\n".join(code))]))
 
 
-def _drawing_modules(code: str) -> list[Path]:
-    """The files of labkit.viz that `code` draws with, and the files of labkit.viz that those import."""
-    used = {name for name in re.findall(r"\bviz\.(\w+)", code) if hasattr(viz, name)}
-    found, waiting = set[str](), [getattr(viz, name).__module__.rpartition(".")[2] for name in used]
-    while waiting:
-        module = waiting.pop()
-        if module not in found:
-            found.add(module)
-            source = _drawing_file(module).read_text(encoding="utf-8")
-            waiting += re.findall(r"^\s*from labkit\.viz\.(\w+) import", source, re.MULTILINE)
-    return [_drawing_file(module) for module in sorted(found)]
-
-
-def _drawing_file(module: str) -> Path:
-    return Path(viz.__file__).parent / f"{module}.py"
+def _printed(ex: str) -> str:
+    """What the declaration of an exercise adds to the box of a pass."""
+    exercise = exercises.all_exercises().get(ex)
+    words = [
+        f"{name}={getattr(exercise, name, None)}"
+        for name in ("kind", "passed", "fault", "reference", "grads")
+    ]
+    counts = [f"{name}={len(getattr(exercise, name, ()))}" for name in ("cases", "items", "bugs")]
+    return " ".join([ex, *words, *counts])
 
 
 def _with_stored_outputs(nb: Notebook, path: Path) -> tuple[Notebook, bool]:

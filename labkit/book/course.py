@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from labkit import exercises
+from labkit.book.facts import Filled, exercise_numbers, fill, filled_lines
 from labkit.book.notebook import Notebook, labkit_of
 from labkit.book.percent import Cell, Lesson, LessonError, parse
 from labkit.book.source import Source, sources_of
@@ -128,12 +129,39 @@ def promised_minutes(lesson: Lesson) -> int | None:
 
 
 def read_lesson(root: Path, path: Path) -> Lesson:
-    """Read one source. Raises `LessonError` if it cannot be divided into cells."""
+    """Read one source, with the facts of its exercises filled in.
+
+    Raises `LessonError` if it cannot be divided into cells. A reference that leads nowhere stops the build,
+    not a learner.
+    """
     relative = path.relative_to(root)
     cells, problems = parse(path.read_text(encoding="utf-8"), relative.as_posix())
     if problems:
         raise LessonError(problems)
-    return Lesson(relative, tuple(cells))
+    return _filled(root, Lesson(relative, tuple(cells)))[0]
+
+
+def _filled(root: Path, lesson: Lesson) -> tuple[Lesson, list[str]]:
+    """The lesson as readers see it, with the facts of its exercises, and what could not be filled in."""
+    shown, problems = facts_of(root, root / lesson.path, lesson.cells)
+    return Lesson(lesson.path, tuple(fill(lesson.cells, shown))), problems
+
+
+def facts_of(root: Path, path: Path, cells: Sequence[Cell]) -> tuple[dict[str, list[Filled]], list[str]]:
+    """What readers see in the text cells of a source, and what could not be filled in."""
+
+    def number_elsewhere(ex: str) -> int | None:
+        for other in lesson_paths(root):
+            numbers = exercise_numbers(parse(other.read_text(encoding="utf-8"), other.name)[0])
+            if ex in numbers:
+                return numbers[ex]
+        return None
+
+    asked = {cell.ex for cell in cells if cell.ex} & exercises.all_ids()
+    declared = {ex: exercises.get(ex) for ex in asked}
+    shown, unknown = filled_lines(cells, declared, number_elsewhere)
+    name = path.relative_to(root).as_posix()
+    return shown, [f"{name}:{number}: {words}" for number, words in unknown]
 
 
 def read_course(root: Path, week: int | None = None, known: Collection[str] | None = None) -> list[Lesson]:
@@ -155,9 +183,10 @@ def read_course(root: Path, week: int | None = None, known: Collection[str] | No
                 found.append(f"{where}: the id {cell.id} is already used at {seen[cell.id]}")
             seen.setdefault(cell.id, where)
         if path in wanted:
-            lesson = Lesson(path.relative_to(root), tuple(cells))
+            written = Lesson(path.relative_to(root), tuple(cells))
+            lesson, unknown = _filled(root, written)
             lessons.append(lesson)
-            problems += found + list(_lesson_problems(root, lesson, known))
+            problems += [*found, *_lesson_problems(root, written, known), *unknown]
     if problems:
         raise LessonError(problems)
     return lessons

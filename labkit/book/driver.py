@@ -12,19 +12,24 @@ from labkit.book.learner import Problem, read_learner, version_key
 from labkit.book.merge import is_untouched, merge
 from labkit.book.notebook import Notebook, labkit_of, write
 
-ATTRIBUTES = "weeks/**/*.ipynb merge=labkit"
+ATTRIBUTES = ("weeks/**/*.ipynb merge=labkit", "solutions/**/*.ipynb merge=labkit linguist-generated")
 
 
 def merge_driver(base: Path, ours: Path, theirs: Path, say: Callable[[str], None] = print) -> int:
     """Git's merge driver (`%O %A %B`): the result goes into `ours`; returns 0, or 1 for a conflict.
 
     The side nobody worked in is the release, whichever way git merges. When both hold work, ours stays as it
-    is, still a notebook that opens, and git reports the conflict.
+    is, still a notebook that opens, and git reports the conflict. A solution is generated: theirs is
+    taken, and `make build` runs it again if it is not what the merged source gives.
     """
     before, mine, other = (read_learner(path, release="999") for path in (base, ours, theirs))
     if isinstance(mine, Problem) or isinstance(other, Problem):
         say("A side of the merge is not a readable notebook; ours was kept.")
         return 1
+    if "executed" in labkit_of(mine):
+        shutil.copyfile(theirs, ours)
+        say("A solution notebook is generated; theirs was taken. Run `make build` when the merge is done.")
+        return 0
     if is_untouched(mine) and is_untouched(other):
         releases = [version_key(labkit_of(nb).get("release", "0")) for nb in (mine, other)]
         result, log = (mine, list[str]()) if releases[0] > releases[1] else (other, [])
@@ -60,8 +65,9 @@ def install_merge_driver(root: Path) -> bool:
         subprocess.run(["git", "-C", str(root), "config", f"merge.labkit.{name}", value], check=True)
     path = root / ".gitattributes"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    if ATTRIBUTES not in lines:
-        path.write_text("\n".join([*lines, ATTRIBUTES]) + "\n", encoding="utf-8")
+    missing = [line for line in ATTRIBUTES if line not in lines]
+    if missing:
+        path.write_text("\n".join([*lines, *missing]) + "\n", encoding="utf-8")
     return True
 
 

@@ -51,8 +51,8 @@ def learner_notebook(lesson: Lesson, release: str) -> Notebook:
 
 
 def solution_notebook(lesson: Lesson, release: str) -> Notebook:
-    """What instructors run, markers included, so that it can be imported back; not executed yet."""
-    return _notebook([_released(cell, cell.source) for cell in lesson.cells], lesson, release)
+    """What instructors run and show: the solutions, without markers and stubs; not executed yet."""
+    return _notebook([_released(cell, cell.solution) for cell in lesson.cells], lesson, release)
 
 
 def _notebook(cells: list[Cell], lesson: Lesson, release: str) -> Notebook:

@@ -24,6 +24,9 @@ put it after `### STUB` inside the block, as comments; the learner gets those li
     ### STUB
     # prediction = {"a": ..., "b": ...}
     ### END SOLUTION
+
+Markers are read here and nowhere else (`stretches`, `parts`). What a text leaves to the build, such as an
+exercise's number and title, is in `facts.py`.
 """
 
 import ast
@@ -61,7 +64,12 @@ class Cell:
 
     @property
     def learner_source(self) -> str:
-        return learner_source(self.source)
+        return parts(self.source)[0]
+
+    @property
+    def solution(self) -> str:
+        """The text as the solution notebook shows it."""
+        return parts(self.source)[1]
 
 
 @dataclass(frozen=True)
@@ -134,26 +142,71 @@ def parse(text: str, name: str = "lesson.py") -> tuple[list[Cell], list[str]]:
     return cells, problems
 
 
-def learner_source(source: str) -> str:
-    """The text with every solution replaced by its stub."""
-    out: list[str] = []
-    where = "outside"
-    for line in source.split("\n"):
+@dataclass
+class Stretch:
+    """Lines of an exercise cell that stand together: given to the learner, or written by the learner."""
+
+    first: int  # the number of the first of `lines`, from 1
+    lines: list[str]  # as given, or the solution
+    indent: str | None = None  # of the solution's markers; None where the lines are given
+    stub: list[str] | None = None  # what follows `### STUB`, comments and all
+
+    @property
+    def learner(self) -> list[str]:
+        """What the learner gets in place of these lines."""
+        if self.indent is None:
+            return self.lines
+        stub = [re.sub(r"^(\s*)#( |$)", r"\1", line).rstrip() for line in self.stub or ()]
+        return stub or [self.indent + STUB]
+
+    @property
+    def solution(self) -> list[str]:
+        """The lines without the blank ones that set a stub off."""
+        lines = self.lines[:]
+        while self.stub is not None and lines and not lines[-1].strip():
+            lines.pop()
+        return lines
+
+    def marked(self, lines: list[str]) -> list[str]:
+        """`lines` as a source writes them in place of these, between the same markers, with the same stub."""
+        if self.indent is None:
+            return lines
+        stub = (
+            []
+            if self.stub is None
+            else [*self.lines[len(self.solution) :], f"{self.indent}### STUB", *self.stub]
+        )
+        return [f"{self.indent}### BEGIN SOLUTION", *lines, *stub, f"{self.indent}### END SOLUTION"]
+
+
+def stretches(source: str) -> list[Stretch]:
+    """Divide an exercise cell at its solution markers. Nothing else in labkit reads them."""
+    found = [Stretch(1, [])]
+    here = found[0].lines
+    for number, line in enumerate(source.split("\n"), 1):
         marker = MARKER.match(line)
         if marker is None:
-            if where == "outside":
-                out.append(line)
-            elif where == "stub":
-                out.append(re.sub(r"^(\s*)#( |$)", r"\1", line).rstrip())
-        elif marker["name"] == "BEGIN SOLUTION":
-            where, indent, length = "solution", marker["indent"], len(out)
+            here.append(line)
         elif marker["name"] == "STUB":
-            where = "stub"
+            here = found[-1].stub = []
         else:
-            if len(out) == length:
-                out.append(indent + STUB)
-            where = "outside"
-    return "\n".join(out)
+            begins = marker["name"] == "BEGIN SOLUTION"
+            found.append(Stretch(number + 1, [], marker["indent"] if begins else None))
+            here = found[-1].lines
+    return found
+
+
+def parts(source: str) -> tuple[str, str]:
+    """The learner's text, with a stub for every solution, and the solution's, without markers and stubs."""
+    found = stretches(source)
+    learner = [line for stretch in found for line in stretch.learner]
+    return "\n".join(learner), "\n".join(line for stretch in found for line in stretch.solution)
+
+
+def solution_lines(source: str) -> set[int]:
+    """The numbers, from 1, of the lines that a learner writes: those between the solution markers."""
+    written = [stretch for stretch in stretches(source) if stretch.indent is not None]
+    return {stretch.first + place for stretch in written for place in range(len(stretch.lines))}
 
 
 class _Bad(Exception):

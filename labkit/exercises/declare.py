@@ -146,6 +146,7 @@ class Exercise:
 
     id          never written: it is given when the file is read, `week04/patience.py` is w04.patience
     passed      the one sentence worth knowing that a pass ends with
+    needs       what comes earlier in the course; who goes ahead is told of the first that is not passed
     also        what a learner would type into the search where the lesson uses another word
     excused     the audit's rules on test data that do not hold here, each with its reason
     equivalent  mutants of the solution that were reviewed and do the same as the solution
@@ -154,7 +155,6 @@ class Exercise:
     id: str = ""
     title: str
     minutes: int
-    level: int
     hints: tuple[str, str, str]
     mistakes: Sequence[Mistake]
     passed: str
@@ -212,7 +212,10 @@ class Fix(Implement):
 
 @dataclass(frozen=True)
 class Item:
-    """One question of a prediction; the truth is computed when it is asked for, by running it."""
+    """One question of a prediction; the truth is computed when it is asked for, by running it.
+
+    `question` is Markdown. The lesson says `{questions}` where the table of them goes.
+    """
 
     question: str
     truth: Callable[[], Any]

@@ -16,7 +16,7 @@ from labkit import __version__
 from labkit.book.build import learner_path, solution_path
 from labkit.book.course import lesson_paths, lesson_title, read_lesson, week_title
 from labkit.book.notebook import Cell, Notebook, dumps, labkit_of, learner_notebook, make_cell, read
-from labkit.book.percent import MARKER, Lesson
+from labkit.book.percent import Lesson
 from labkit.site import SiteError
 from labkit.viz.explore import STILL_HTML
 
@@ -75,6 +75,7 @@ def lesson_page(root: Path, lesson: Lesson, solutions: bool = False) -> Notebook
     stored = _stored(root, lesson)
     if not {cell["id"] for cell in nb["cells"]} <= set(stored):
         raise SiteError(f"{lesson.path} is newer than its notebook. Run `make build` first.")
+    solution = {cell.id: cell.solution for cell in lesson.cells if cell.role == "exercise"}
     cells = list[Cell]()
     asked = False
     for cell in nb["cells"]:
@@ -89,7 +90,7 @@ def lesson_page(root: Path, lesson: Lesson, solutions: bool = False) -> Notebook
             asked = False
         cells.append(cell)
         if solutions and labkit_of(cell)["role"] == "exercise":
-            cells.append(_folded(cell["id"], stored[cell["id"]]["source"]))
+            cells.append(_folded(cell["id"], solution[cell["id"]]))
         if cell["cell_type"] == "code" and EXPLORER.search(cell["source"]):
             cells.append(make_cell("markdown", STILL.format(where), f"{cell['id']}-still"))
     note = f"*This page is for reading. To solve it, type `make lab` and open `{where}`.*"
@@ -135,8 +136,7 @@ def _fold(part: str, prompt: str) -> dict[str, Any]:
 
 
 def _folded(id: str, source: str) -> Cell:
-    lines = [line for line in source.split("\n") if not MARKER.match(line)]
-    solution = make_cell("code", "\n".join(lines), f"{id}-solution")
+    solution = make_cell("code", source, f"{id}-solution")
     solution["metadata"] = _fold("input", "Solution")
     return solution
 

@@ -31,7 +31,7 @@ print(f"mean squared error: {(error**2).mean():.3f}, taken over {error.numel()} 
 # every other. A wrong shape that goes on running is the most common bug in this field. That is why checks in this
 # course look at the shape before they look at any value. Week 1 takes stretching apart; today you meet the checks.
 # %% [markdown] id=w00-answer-md
-# ## Exercise 1 · Return a constant (2 minutes)
+# ## Exercise
 #
 # Every exercise is a cell with a gap, followed by a cell that checks it. Run the two cells below as they are: the check
 # says **not started**. Then replace the line that starts with `raise` by one that returns the number 42, and run both again.
@@ -48,7 +48,7 @@ check("w00.answer", answer)
 
 
 # %% [markdown] id=w00-rows-md
-# ## Exercise 2 · Read a shape failure (5 minutes)
+# ## Exercise
 #
 # `x` holds one row per student and one column per test. You want each student's mean, in a shape that lines up with `x`
 # again, so that `x - row_means(x)` is meaningful: for `x` of shape (2, 3) the result has shape (2, 1).
@@ -78,7 +78,7 @@ print("x has shape", tuple(x.shape), "and x.mean(dim=1) has shape", tuple(x.mean
 
 
 # %% [markdown] id=w00-shapes-md
-# ## Exercise 3 · Predict, then run (4 minutes)
+# ## Exercise
 #
 # Some exercises ask what will happen *before* you run anything. Write down what you think; a wrong prediction costs
 # nothing and teaches more than a right one. Find out why it was wrong, correct it, and the check passes. Your first answers
@@ -88,9 +88,7 @@ print("x has shape", tuple(x.shape), "and x.mean(dim=1) has shape", tuple(x.mean
 #
 # | | expression |
 # |---|---|
-# | a | `torch.zeros(2, 3) + torch.zeros(3)` |
-# | b | `torch.zeros(2, 3).sum(dim=0)` |
-# | c | `torch.zeros(4, 1) * torch.zeros(1, 5)` |
+# {questions}
 #
 # Replace each `...` by a tuple such as `(7, 2)`; a shape with one axis is written `(7,)`. Set `sure` to how many of the
 # three you expect to have right.
@@ -113,7 +111,7 @@ print("c", tuple((torch.zeros(4, 1) * torch.zeros(1, 5)).shape))
 
 
 # %% [markdown] id=w00-average-md
-# ## Exercise 4 · Find the fault (6 minutes)
+# ## Exercise
 #
 # The last room of every week is a clinic: code that runs, and is wrong. You do two things, and both are checked: *name* the
 # fault, and *mend* it. `average([2.0, 4.0, 9.0])` should be 5. Run the cell below and see what it gives.
@@ -185,9 +183,9 @@ check("w00.average", average, fault=fault)
 # tensor is once you take the cover off: a row of numbers, and a rule for reading it.
 # %% [markdown] id=w00-instructor role=instructor
 # **Goals.** Learners can run cells, read a failed check to its end, and know the commands. **50 minutes**: 5 the surprise, on
-# the projector, with votes; 10 exercises 1 and 2 together, the deliberate failure read aloud; 10 exercise 3, predictions by
-# show of hands before anybody types; 15 exercise 4 in pairs; 10 `make check`, `make watch`, `make hint`, `make progress`
+# the projector, with votes; 10 exercises {w00.answer} and {w00.row_means} together, the deliberate failure read aloud; 10 exercise {w00.shapes}, predictions by
+# show of hands before anybody types; 15 exercise {w00.average} in pairs; 10 `make check`, `make watch`, `make hint`, `make progress`
 # from a terminal.
 #
-# **Misconceptions to expect.** Printing instead of returning (exercise 1); `dim=0` read as "along the rows" (exercise 2: it is
-# the axis that disappears); `*` read as a matrix product (exercise 3).
+# **Misconceptions to expect.** Printing instead of returning (exercise {w00.answer}); `dim=0` read as "along the rows" (exercise {w00.row_means}: it is
+# the axis that disappears); `*` read as a matrix product (exercise {w00.shapes}).

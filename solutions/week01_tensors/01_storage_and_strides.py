@@ -35,7 +35,7 @@ viz.strides(x.T)
 # how many storage positions you move when its index grows by one. In `x`, one step down skips a row of 3, one step right
 # moves by 1: the strides are (3, 1).
 #
-# ## Exercise 1 · Strides from a shape (8 minutes)
+# ## Exercise
 #
 # A fresh tensor is *contiguous*, in *row-major* order: the last axis moves fastest, so its stride is 1, and one step along
 # any axis jumps over everything to its right.
@@ -58,7 +58,7 @@ check("w01.strides", strides)
 
 
 # %% [markdown] id=w01a-position-md
-# ## Exercise 2 · From index to position (5 minutes)
+# ## Exercise
 #
 # A tensor may begin in the middle of its storage: that place is its *offset*. `x[1]` of the picture above is the row
 # (3, 4, 5), with shape (3,), stride (1,) and offset 3. Element `index` then lies at
@@ -79,11 +79,11 @@ check("w01.position", position)
 
 
 # %% [markdown] id=w01a-index-md
-# ## Exercise 3 · From position back to index (8 minutes)
+# ## Exercise
 #
 # Now the other way, for a contiguous tensor. Position 7 of a tensor of shape (3, 4) lies one whole row in, and 3 further:
 # its index is (1, 3). Division tells how many whole rows fit, the remainder what is left for the next axis. Your `strides`
-# is at hand, once exercise 1 passes.
+# is at hand, once exercise {w01.strides} passes.
 # %% id=w01a-index role=exercise ex=w01.index
 def index(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The index of a storage position in a contiguous tensor: 7, (3, 4) -> (1, 3)."""
@@ -104,17 +104,14 @@ check("w01.index", index)
 # %% id=w01a-explorer
 viz.strides_explorer()
 # %% [markdown] id=w01a-share-md
-# ## Exercise 4 · Which of these share memory? (6 minutes)
+# ## Exercise
 #
 # `x = torch.arange(12).reshape(3, 4)`. A result shares memory with `x` if writing to one shows in the other. Predict `True` or
 # `False` for each, and set `sure` to how many of the eight you expect to have right.
 #
 # | | | | |
 # |---|---|---|---|
-# | a | `x.T` | e | `x.T.reshape(12)` |
-# | b | `x[1]` | f | `x[x > 5]` |
-# | c | `x[:, [0, 2]]` | g | `x.numpy()` |
-# | d | `x.reshape(2, 6)` | h | `x + 0` |
+# {questions}
 # %% id=w01a-share role=exercise ex=w01.share
 ### BEGIN SOLUTION
 prediction = {"a": True, "b": True, "c": False, "d": True, "e": False, "f": False, "g": True, "h": False}
@@ -135,7 +132,7 @@ print("x changed:", bool((x < 0).any()))
 
 
 # %% [markdown] id=w01a-permute-md
-# ## Exercise 5 · Permute without copying (6 minutes)
+# ## Exercise
 #
 # `x.permute(1, 2, 0)` makes a new tensor whose axis 0 is the old axis 1, whose axis 1 is the old axis 2, and whose axis 2 is the
 # old axis 0. No number moves. Given shape, strides and the order, return the new shape and strides.
@@ -159,7 +156,7 @@ check("w01.permute", permute)
 
 
 # %% [markdown] id=w01a-reshape-md
-# ## Exercise 6 · Reshape: a view when it can, a copy when it must (10 minutes)
+# ## Exercise
 #
 # Reshaping asks for the same elements, in the same row-major order, under another shape. If `x` is contiguous its storage
 # already holds them in that order, and new strides are enough. A transposed `x` has its elements in another order in
@@ -167,7 +164,7 @@ check("w01.permute", permute)
 #
 # Your tools: [`torch.as_strided(x, shape, stride)`](https://docs.pytorch.org/docs/2.13/generated/torch.as_strided.html) makes a view of
 # the storage of `x`, from its offset on, with any shape and strides you give it, and asks no questions. `x.contiguous()` returns `x`
-# itself if it is contiguous, and a contiguous copy if it is not. The strides of a shape come from your `strides` of exercise 1.
+# itself if it is contiguous, and a contiguous copy if it is not. The strides of a shape come from your `strides` of exercise {w01.strides}.
 # %% id=w01a-reshape role=exercise ex=w01.reshape
 def reshape(x: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
     """x under another shape of the same size: a view if x is contiguous, else a copy."""
@@ -189,7 +186,7 @@ except RuntimeError as error:
 
 
 # %% [markdown] id=w01a-slice-md
-# ## Exercise 7 · A slice is an offset and a stride (10 minutes)
+# ## Exercise
 #
 # Take one axis: `size` elements, `stride` places apart, the first at `offset`. The slice `2:5` keeps three of them, starting at
 # `offset + 2 * stride`. The slice `::2` doubles the stride. The slice `::-1` starts at the last element and makes the stride
@@ -216,7 +213,7 @@ check("w01.slice", slice_axis)
 
 
 # %% [markdown] id=w01a-windows-md
-# ## Exercise 8 · Sliding windows (8 minutes)
+# ## Exercise
 #
 # Strides may do what no ordinary array does: read the same element twice. The windows of width 3 over (a, b, c, d, e) are
 #
@@ -244,7 +241,7 @@ viz.strides((3, 3), stride=(1, 1), offset=0)
 
 
 # %% [markdown] id=w01a-diagonal-md
-# ## Exercise 9 · The diagonal of a matrix (6 minutes)
+# ## Exercise
 #
 # The diagonal of a matrix is a row that goes down and right at once. It too is a view. Return it for any matrix: wide, tall,
 # transposed.
@@ -259,7 +256,7 @@ def diagonal(x: torch.Tensor) -> torch.Tensor:
 # %% id=w01a-diagonal-check role=check ex=w01.diagonal
 check("w01.diagonal", diagonal)
 # %% [markdown] id=w01a-batch-md
-# ## Exercise 10 · What (64, 3, 224, 224) means (6 minutes)
+# ## Exercise
 #
 # This is the shape of a batch of color photographs as most vision models take it: batch, channel, height, width, as float32.
 # Work these out; no code is needed, your `strides` may help. `"megabytes"` is in millions of bytes, one decimal is enough; a float32
@@ -267,12 +264,7 @@ check("w01.diagonal", diagonal)
 #
 # | key | question |
 # |---|---|
-# | images | how many images are in the batch? |
-# | next image | how many elements is it from one image to the same place in the next? |
-# | next channel | from the red to the green of the same pixel? |
-# | pixel below | from a pixel to the one below it, same channel? |
-# | megabytes | how large is it in memory? |
-# | position | where does element [1, 2, 0, 5] lie? |
+# {questions}
 # %% id=w01a-batch role=exercise ex=w01.batch
 ### BEGIN SOLUTION
 prediction = {
@@ -348,9 +340,9 @@ print(
 # **Goals.** Learners can read shape, stride and offset of any view, say whether an operation copies, and write a view with
 # `as_strided`.
 #
-# **50 minutes.** 5 the surprise and the two pictures, storage drawn on the board · 10 exercises 1 and 2 · 10 exercise 4 by show of
-# hands, each dispute settled by running it · 15 exercises 5 and 6, in pairs · 10 exercise 8 on the projector, predicted with
-# the explorer before anybody types. Exercises 3, 7, 9 and 10 are for home.
+# **50 minutes.** 5 the surprise and the two pictures, storage drawn on the board · 10 exercises {w01.strides} and {w01.position} · 10 exercise {w01.share} by show of
+# hands, each dispute settled by running it · 15 exercises {w01.permute} and {w01.reshape}, in pairs · 10 exercise {w01.windows} on the projector, predicted with
+# the explorer before anybody types. Exercises {w01.index}, {w01.slice}, {w01.diagonal} and {w01.batch} are for home.
 #
 # **Misconceptions.** "The transpose moves numbers" (1, 4a, 5: strides made new). "A view of a non-contiguous tensor is read in
 # its logical order" (6: never copies). "Strides are bytes" (NumPy's are). "A step of 2 changes only the size" (7: stride not

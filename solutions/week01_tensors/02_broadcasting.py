@@ -30,7 +30,7 @@ viz.broadcast((3, 3), (3,))
 
 
 # %% [markdown] id=w01b-rule-md
-# ## Exercise 1 · The broadcast rule (10 minutes)
+# ## Exercise
 #
 # Write the shapes under each other, **aligned at the right**. Missing axes count as 1. Two sizes fit if they are equal, or if
 # one of them is 1; the 1 stretches to the other, whatever it is. Anything else is an error.
@@ -67,7 +67,7 @@ viz.broadcast_explorer()
 
 
 # %% [markdown] id=w01b-expand-md
-# ## Exercise 2 · Broadcast with a stride of 0 (10 minutes)
+# ## Exercise
 #
 # Stretching sounds like copying. It is not: an axis whose stride is 0 reads the same element at every step. A row of 3 seen as 4
 # rows of 3 has shape (4, 3) and strides (0, 1).
@@ -89,7 +89,7 @@ check("w01.expand", expand)
 # %% id=w01b-expand-fig
 viz.strides((4, 3), stride=(0, 1))
 # %% [markdown] id=w01b-quiz-md
-# ## Exercise 3 · Twelve shapes (10 minutes)
+# ## Exercise
 #
 # `z(3, 4)` stands for `torch.zeros(3, 4)`. Predict the shape of each, or write `"error"`. A reduction removes the axes that `dim` names;
 # `keepdim=True` keeps them with size 1; `norm` is a reduction too. `@` makes (n, k) out of (n, m) and (m, k), and (n,) out of (n, m) and
@@ -98,12 +98,7 @@ viz.strides((4, 3), stride=(0, 1))
 #
 # | | | | |
 # |---|---|---|---|
-# | a | `z(3, 4) + z(4)` | g | `z(2, 3, 4).mean(dim=(0, 2))` |
-# | b | `z(3, 4) + z(3)` | h | `z(2, 3, 4).sum(dim=-1, keepdim=True)` |
-# | c | `z(3, 4) + z(3, 1)` | i | `z(2, 3) @ z(3, 5)` |
-# | d | `z(5) - z(5, 1)` | j | `z(7, 2, 3) @ z(3)` |
-# | e | `z(2, 1, 4) * z(3, 1)` | k | `z(6, 4)[:, None, 1]` |
-# | f | `z(2, 3, 4).sum(dim=1)` | l | `z(3, 4) / z(3, 4).norm(dim=1)` |
+# {questions}
 # %% id=w01b-quiz role=exercise ex=w01.shape_quiz
 ### BEGIN SOLUTION
 prediction = {
@@ -149,9 +144,9 @@ check("w01.shape_quiz", prediction, sure=sure)
 # operators (`+ - * / @ == <` and so on) and indexing are always allowed. `v[:, None]` turns a row of shape (n,) into a column of
 # shape (n, 1): that is most of the art.
 #
-# ## Exercise 4 · Puzzle: outer product (3 minutes)
+# ## Exercise
 #
-# Every element of `a` times every element of `b`. Allowed: indexing and operators, here without `@`, which would be the answer itself.
+# Every element of `a` times every element of `b`. `@` would be the answer itself.
 #
 # ```
 # outer([1, 2], [5, 6, 7])  ->  [[ 5,  6,  7],
@@ -170,9 +165,9 @@ check("w01.outer", outer)
 
 
 # %% [markdown] id=w01b-diag-md
-# ## Exercise 5 · Puzzle: a vector on the diagonal (4 minutes)
+# ## Exercise
 #
-# Zero everywhere, `v` on the diagonal. Allowed: `torch.arange`, [`torch.where`](https://docs.pytorch.org/docs/2.13/generated/torch.where.html).
+# Zero everywhere, `v` on the diagonal. [`torch.where`](https://docs.pytorch.org/docs/2.13/generated/torch.where.html) helps.
 # %% id=w01b-diag role=exercise ex=w01.diag
 def diag(v: torch.Tensor) -> torch.Tensor:
     """(n,) -> (n, n): [3, 4] -> [[3, 0], [0, 4]]"""
@@ -187,9 +182,9 @@ check("w01.diag", diag)
 
 
 # %% [markdown] id=w01b-triu-md
-# ## Exercise 6 · Puzzle: upper triangle (4 minutes)
+# ## Exercise
 #
-# Keep what lies on the diagonal or to the right of it, put 0 elsewhere, for any matrix. Allowed: `torch.arange`, `torch.where`.
+# Keep what lies on the diagonal or to the right of it, put 0 elsewhere, for any matrix.
 # %% id=w01b-triu role=exercise ex=w01.triu
 def triu(x: torch.Tensor) -> torch.Tensor:
     """(r, c) -> (r, c): [[1, 2, 3], [4, 5, 6]] -> [[1, 2, 3], [0, 5, 6]]"""
@@ -204,9 +199,9 @@ check("w01.triu", triu)
 
 
 # %% [markdown] id=w01b-cumsum-md
-# ## Exercise 7 · Puzzle: running sum (5 minutes)
+# ## Exercise
 #
-# Result `i` is the sum of the first `i + 1` elements. Allowed: `torch.arange`, `torch.where`, `sum`.
+# Result `i` is the sum of the first `i + 1` elements.
 # %% id=w01b-cumsum role=exercise ex=w01.cumsum
 def cumsum(x: torch.Tensor) -> torch.Tensor:
     """(n,) -> (n,): [1, 5, 2] -> [1, 6, 8]"""
@@ -221,9 +216,9 @@ check("w01.cumsum", cumsum)
 
 
 # %% [markdown] id=w01b-onehot-md
-# ## Exercise 8 · Puzzle: one-hot (3 minutes)
+# ## Exercise
 #
-# One row per label, a 1 in the column of its class, 0 elsewhere, as whole numbers. Allowed: `torch.arange`, `.long()`.
+# One row per label, a 1 in the column of its class, 0 elsewhere, as whole numbers.
 # %% id=w01b-onehot role=exercise ex=w01.one_hot
 def one_hot(labels: torch.Tensor, classes: int) -> torch.Tensor:
     """(n,) whole numbers -> (n, classes): [2, 0], 3 -> [[0, 0, 1], [1, 0, 0]]"""
@@ -237,9 +232,9 @@ check("w01.one_hot", one_hot)
 
 
 # %% [markdown] id=w01b-bincount-md
-# ## Exercise 9 · Puzzle: count the classes (3 minutes)
+# ## Exercise
 #
-# How often does each class occur? Classes that never do count 0. Allowed: `torch.arange`, `sum`.
+# How often does each class occur? Classes that never do count 0.
 # %% id=w01b-bincount role=exercise ex=w01.bincount
 def bincount(labels: torch.Tensor, classes: int) -> torch.Tensor:
     """(n,) whole numbers -> (classes,): [2, 0, 2], 4 -> [1, 0, 2, 0]"""
@@ -253,10 +248,9 @@ check("w01.bincount", bincount)
 
 
 # %% [markdown] id=w01b-seqmask-md
-# ## Exercise 10 · Puzzle: mask of sequence lengths (3 minutes)
+# ## Exercise
 #
 # A batch of sentences is padded to one length. Say for each sentence which steps are real: `True` for those, `False` for padding.
-# Allowed: `torch.arange`.
 # %% id=w01b-seqmask role=exercise ex=w01.sequence_mask
 def sequence_mask(lengths: torch.Tensor, longest: int) -> torch.Tensor:
     """(n,) whole numbers -> (n, longest) of bool: [1, 3], 3 -> [[True, False, False], [True, True, True]]"""
@@ -270,9 +264,9 @@ check("w01.sequence_mask", sequence_mask)
 
 
 # %% [markdown] id=w01b-dist-md
-# ## Exercise 11 · Puzzle: all pairwise distances (6 minutes)
+# ## Exercise
 #
-# Euclid's distance between every point of `a` and every point of `b`. Allowed: `sum`, `sqrt`.
+# Euclid's distance between every point of `a` and every point of `b`.
 # %% id=w01b-dist role=exercise ex=w01.distances
 def distances(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """(n, d), (m, d) -> (n, m): [[0, 0]], [[3, 4], [0, 1]] -> [[5, 1]]"""
@@ -286,7 +280,7 @@ check("w01.distances", distances)
 
 
 # %% [markdown] id=w01b-mean-md
-# ## Exercise 12 · A mean over several axes (6 minutes)
+# ## Exercise
 #
 # A reduction over several axes at once: `x.sum((0, 2))` adds over axes 0 and 2. Write the mean, with `sum` as your tool: divide by
 # how many numbers went into each result. For `x` of shape (2, 3, 5) and `dims` (0, 2) that is 2 · 5 = 10.
@@ -304,7 +298,7 @@ check("w01.mean", mean)
 
 
 # %% [markdown] id=w01b-einsum-md
-# ## Exercise 13 · Einsum for two (15 minutes)
+# ## Exercise
 #
 # `"ij,jk->ik"` names the axes of two tensors and of the result. Letters that are missing from the result are summed over. So it
 # reads: multiply `a[i, j]` by `b[j, k]` for all i, j, k, and add up over j. That is a matrix product, and it is one broadcast
@@ -338,7 +332,7 @@ check("w01.einsum", einsum)
 
 
 # %% [markdown] id=w01b-mask-md
-# ## Exercise 14 · Three broadcasts: an attention mask (6 minutes)
+# ## Exercise
 #
 # A *bias* is a row added to every row of a batch: (N, F) + (F,). A *normalization* subtracts a column of means: (N, F) − (N, 1). A
 # *mask* says which positions may be looked at. The last one needs two new axes:
@@ -401,9 +395,9 @@ viz.image_grid([picture], titles=["three waves, no loop"])
 # **Goals.** Learners can predict the shape of any expression, name the axis a reduction removes, and read `x[:, None] - y` as a table
 # of all pairs.
 #
-# **50 minutes.** 5 the surprise, with votes · 10 exercise 1, shapes written under each other on the board · 10 exercise 3 in pairs,
-# disputes settled by running · 20 puzzles 4 to 11, as many as come, one learner at the keyboard · 5 the milestone. Exercises 12 to
-# 14 are for home.
+# **50 minutes.** 5 the surprise, with votes · 10 exercise {w01.broadcast_shape}, shapes written under each other on the board · 10 exercise {w01.shape_quiz} in pairs,
+# disputes settled by running · 20 puzzles {w01.outer} to {w01.distances}, as many as come, one learner at the keyboard · 5 the milestone. Exercises {w01.mean} to
+# {w01.mask} are for home.
 #
 # **Misconceptions.** "A vector is a column" (surprise, quiz b, d, l). "Stretching copies" (2). "dim=0 means along the rows" (quiz f,
 # g). "`sum` of an empty tuple of axes does nothing" (13). "0 masks a score" (14).

@@ -42,7 +42,7 @@ print("torch.as_tensor   ", c.tolist())
 #
 # Each takes `dtype=` and `device=`. Without them you get float32 for floats and random values, int64 for whole numbers, and the CPU.
 # %% [markdown] id=w01c-dtypes-md
-# ## Exercise 1 · Which dtype comes out? (8 minutes)
+# ## Exercise
 #
 # Two dtypes meet, one comes out. There are three families, in this order: bool, whole numbers, floats. The result is in the
 # higher family. Within that family, a tensor with axes outranks a tensor without axes (shape `()`), and that outranks a plain Python
@@ -55,9 +55,7 @@ print("torch.as_tensor   ", c.tolist())
 #
 # | | | | | | |
 # |---|---|---|---|---|---|
-# | a | `i` | d | `i * 2.5` | g | `f + torch.tensor(1.0, dtype=torch.float64)` |
-# | b | `i / 2` | e | `h * f` | h | `torch.tensor([True, False]).sum()` |
-# | c | `i // 2` | f | `f + torch.from_numpy(np.ones(2))` | i | `i += 0.5` |
+# {questions}
 # %% id=w01c-dtypes role=exercise ex=w01.dtypes
 ### BEGIN SOLUTION
 prediction = {
@@ -106,7 +104,7 @@ except RuntimeError as error:
 
 
 # %% [markdown] id=w01c-flat-md
-# ## Exercise 2 · There and back, from memory (5 minutes)
+# ## Exercise
 #
 # A linear layer wants one row per example, a picture wants two axes: you will flatten and unflatten all the time. Take a matrix
 # `x`, say (10, 5); lay it out as one row, (50,), row by row; and turn that row into a matrix of the old shape again. Return both. It must
@@ -160,7 +158,7 @@ print("b:", x.tolist())
 # In `a` the mask made a copy, the copy was set to zero and thrown away. In `b` the index stands on the left of `=`, so torch writes into
 # `x` itself.
 #
-# ## Exercise 3 · Pick the score of the label (8 minutes)
+# ## Exercise
 #
 # A classifier gives one row of scores per example; `labels` says which class is right. Return the score of the right class, one per
 # example. This is the heart of cross-entropy, the loss of week 3.
@@ -186,7 +184,7 @@ check("w01.pick", pick)
 
 
 # %% [markdown] id=w01c-confusion-md
-# ## Exercise 4 · Count the confusions (10 minutes)
+# ## Exercise
 #
 # Gather reads from places; *scatter* writes to places. The new question is what happens when a place is named twice. In
 # `counts[i, j] += 1` torch reads all the places, adds 1, and writes them back: a place named three times gets the same new value
@@ -267,12 +265,12 @@ print("with ...", tuple(torch.einsum("...ij,jk->...ik", torch.ones(2, 7, 3, 4), 
 # **Goals.** Learners can make a tensor of a wanted dtype on a wanted device, say which operations copy, flatten and unflatten from
 # memory, and read and write at places given by other tensors.
 #
-# **50 minutes.** 5 the surprise, with votes · 10 exercise 1 by show of hands, i last · 5 devices, the error read aloud · 5 exercise 2,
-# laptops closed until somebody has it on the board · 10 exercise 3, both ways · 10 exercise 4 in pairs, `+=` first · 5 einsum.
+# **50 minutes.** 5 the surprise, with votes · 10 exercise {w01.dtypes} by show of hands, i last · 5 devices, the error read aloud · 5 exercise {w01.flat},
+# laptops closed until somebody has it on the board · 10 exercise {w01.pick}, both ways · 10 exercise {w01.confusion} in pairs, `+=` first · 5 einsum.
 #
 # **Misconceptions.** "A float64 number makes everything float64" (1d, 1g). "`//` makes floats" (1c). "`view` and `reshape` are two names for
 # one thing" (2). "`scores[:, labels]` picks one per row": it picks whole columns (3). "`+=` at repeated places adds up" (4).
-# "`x[mask].zero_()` changes x" (the two lines before exercise 3).
+# "`x[mask].zero_()` changes x" (the two lines before exercise {w01.pick}).
 #
 # **To think about aloud.** Why does a tensor of shape () not widen a vector? So that `x * scale` keeps `x` in float16, wherever `scale` came
 # from. Why does `x[mask]` copy? Its elements lie at irregular distances: no stride describes them.

@@ -16,7 +16,7 @@ from labkit import check, viz
 
 
 # %% [markdown] id=w01d-alias-md
-# ## Exercise 1 · The data that changed overnight (8 minutes)
+# ## Exercise
 #
 # `standardize` brings each column to mean 0 and standard deviation 1. Its result is right. Yet after calling it, a colleague's plot
 # of the raw data is wrong. What will the last line print? Decide, then run it.
@@ -64,7 +64,7 @@ check("w01.alias", standardize, fault=fault)
 
 
 # %% [markdown] id=w01d-loss-md
-# ## Exercise 2 · The loss that loves the mean (8 minutes)
+# ## Exercise
 #
 # A model's last layer gives predictions of shape (n, 1). The targets come from a file, with shape (n,). The model trains without
 # complaint, and ends up predicting the same number for everything. Here is its loss, on two models: one is perfect, one
@@ -112,7 +112,7 @@ check("w01.silent_loss", mse, fault=fault)
 # %% [markdown] id=w01d-loss-after
 # One line at the top of a loss prevents this for ever: `assert prediction.shape == target.shape`. torch's `F.mse_loss` warns, and goes on.
 #
-# ## Exercise 3 · What the table costs (6 minutes)
+# ## Exercise
 #
 # The silent table is wrong, and it is also large. Two ways to ask a tensor for its size: `x.nbytes` counts the elements you can index,
 # `x.untyped_storage().nbytes()` counts what is really in memory. For which of the three will they differ?
@@ -126,7 +126,7 @@ for name, x in {"row": row, "stretched": stretched, "written": written}.items():
 
 # %% [markdown] id=w01d-table-md
 # Stretching is free; the first operation that writes its result down pays for all of it. Now measure: from which batch size `n` on
-# does the table `prediction - target` of exercise 2 take more than one gigabyte (10⁹ bytes, float32)? `table_bytes` makes the
+# does the table `prediction - target` of exercise {w01.silent_loss} take more than one gigabyte (10⁹ bytes, float32)? `table_bytes` makes the
 # table on the device `"meta"`, so nothing is allocated and you can try any `n`. Search by halving, or work it out and confirm it with
 # `table_bytes`. Set `smallest` to the smallest such `n`.
 # %% id=w01d-table role=exercise ex=w01.table
@@ -152,7 +152,7 @@ for n in (smallest - 1, smallest, 2 * smallest):
 
 
 # %% [markdown] id=w01d-shares-md
-# ## Exercise 4 · Everybody has nothing (6 minutes)
+# ## Exercise
 #
 # `shares` turns the counts of each row into shares of that row. It runs, and everybody gets 0.
 # %% id=w01d-shares-symptom
@@ -201,7 +201,7 @@ check("w01.shares", shares, fault=fault)
 
 
 # %% [markdown] id=w01d-test-md
-# ## Exercise 5 · Write the test (12 minutes)
+# ## Exercise
 #
 # All four patients had one thing in common: nobody had tried them on the input that shows the fault. Now you choose the inputs.
 # `normalize_rows` is specified like this:
@@ -270,8 +270,8 @@ viz.image_grid([torch.stack([red, green, blue], -1) / 127], titles=["^, | and * 
 # **Goals.** Learners can name the three silent faults of tensor code (alias, broadcast, dtype), say what a broadcast costs, and choose inputs that
 # make a fault visible.
 #
-# **50 minutes.** 10 exercise 1, the symptom on the projector, guesses first · 10 exercise 2, the table drawn on the board before the
-# picture is shown · 5 exercise 3 together · 5 exercise 4 · 20 exercise 5 in pairs; collect the inputs on the board, one column per bug.
+# **50 minutes.** 10 exercise {w01.alias}, the symptom on the projector, guesses first · 10 exercise {w01.silent_loss}, the table drawn on the board before the
+# picture is shown · 5 exercise {w01.table} together · 5 exercise {w01.shares} · 20 exercise {w01.test_normalize} in pairs; collect the inputs on the board, one column per bug.
 #
 # **Misconceptions.** "`x[:]` copies" (1). "`contiguous()` copies" (1: it returns x itself if it can). "A clone at the end is enough" (1). "torch
 # would have complained about the shapes" (2). "Broadcasting needs the memory of the large shape" (3: only the result does). "`/` was the

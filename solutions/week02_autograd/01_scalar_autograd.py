@@ -32,7 +32,7 @@ for _ in range(3):
 
 
 # %% [markdown] id=w02a-difference-md
-# ## Exercise 1 · A slope from two points (4 minutes)
+# ## Exercise
 #
 # Before building a machine for slopes, get one you can trust without any machine. Take two points, `eps` to the left and
 # `eps` to the right of `x`, and divide the rise by the distance. This is the *central difference*:
@@ -53,7 +53,7 @@ check("w02.central_difference", central_difference)
 
 
 # %% [markdown] id=w02a-epsilon-md
-# ## Exercise 2 · Which eps? (6 minutes)
+# ## Exercise
 #
 # The smaller the step, the nearer the two points are to `x`. So the best step should be the smallest one. The figure shows
 # the error of your `central_difference` for a bump, `1 / (1 + x²)`, whose slope we know, for steps from 0.1 down to 10⁻¹²:
@@ -93,7 +93,7 @@ check("w02.epsilon", best)
 # Now you can check any slope. But a network has a million inputs, and this would take two million evaluations for one step
 # of training. There is a cheaper way: calculus for the small pieces, and bookkeeping for the rest.
 #
-# ## Exercise 3 · Eight local derivatives (10 minutes)
+# ## Exercise
 #
 # Every formula is made of a few operations. The *local derivatives* of an operation are its slopes by each of its inputs, at
 # the values that they have, whatever stands around it. For `mul` at (2, −3.5): by `a` it is `b` = −3.5, and by `b` it is `a`
@@ -134,7 +134,7 @@ check("w02.local", local)
 
 
 # %% [markdown] id=w02a-value-md
-# ## Exercise 4 · A number that remembers (12 minutes)
+# ## Exercise
 #
 # A `Value` is a number with a history: `parents` are the Values it was made from, `local` holds one local derivative per
 # parent. `apply` is given: it computes an operation on Values or plain numbers, asks your `local` for the slopes, and writes
@@ -253,7 +253,7 @@ viz.graph(
 
 
 # %% [markdown] id=w02a-diamond-md
-# ## Exercise 5 · The diamond (10 minutes)
+# ## Exercise
 #
 # The *chain rule*: along a path, local derivatives multiply; where several paths lead to the same input, they add up. Along
 # `out ← b ← a ← x` it is 1 · 2 · y, along `out ← a ← x` it is 1 · y. Together the slope by `x` is 3y = −10.5.
@@ -312,7 +312,7 @@ print(f"{visits:,} visits")
 
 
 # %% [markdown] id=w02a-order-md
-# ## Exercise 6 · Parents before children (12 minutes)
+# ## Exercise
 #
 # Walking every path doubles the work with every diamond: with 100 of them it never ends. The way out: wait at each node
 # until *everything* has arrived, then pass the sum on once. So a node may be handled only after all that were made from it.
@@ -347,7 +347,7 @@ check("w02.topological", topological_order)
 
 
 # %% [markdown] id=w02a-backward-md
-# ## Exercise 7 · Backward (10 minutes)
+# ## Exercise
 #
 # Everything is there. The gradient of a node is the slope of the result by that node. Three steps:
 #
@@ -398,7 +398,7 @@ for _ in range(40):
     t.data -= 0.05 * t.grad
 print(f"t = {t.data:.6f}, t² = {t.data**2:.6f}")
 # %% [markdown] id=w02a-accumulate-md
-# ## Exercise 8 · What accumulates when (8 minutes)
+# ## Exercise
 #
 # Why does `backward` add to `grad` instead of setting it? Inside a graph it must: a value that is used twice gets two
 # contributions. For inputs it is a choice, and it is useful: a batch too large for memory can be taken in parts, and the
@@ -413,14 +413,7 @@ print(f"t = {t.data:.6f}, t² = {t.data**2:.6f}")
 #
 # | | |
 # |---|---|
-# | a | `(x * x).backward()` |
-# | b | `(x * x).backward()`, and the same line once more |
-# | c | as b, with `x.grad = None` between the two |
-# | d | `(x * x.detach()).backward()` |
-# | e | `y = x * x`, then `y.backward()` twice |
-# | f | `y = x * x`, then `y.backward(retain_graph=True)`, then `y.backward()` |
-# | g | `with torch.no_grad(): y = x * x`, then `y.backward()` |
-# | h | `with torch.no_grad(): a = x * x`, then `(a * x).backward()` |
+# {questions}
 # %% id=w02a-accumulate role=exercise ex=w02.accumulate
 ### BEGIN SOLUTION
 prediction = {"a": 6, "b": 12, "c": 6, "d": 3, "e": "error", "f": 12, "g": "error", "h": 9}
@@ -471,9 +464,9 @@ print("torch:", x.grad.item(), y.grad.item(), "| made by", type(out.grad_fn).__n
 # **Goals.** Learners can check a slope by a central difference with a sensible step, draw the graph of an expression, and
 # explain why backward adds, why it needs an order, and what zero_grad is for.
 #
-# **50 minutes.** 5 the surprise, with guesses · 5 exercise 1 and the figure of exercise 2, answered together · 10 exercises
-# 3 and 4, the reflected methods on the board · 15 exercise 5, played with paper slips by five people standing in a diamond,
-# then mended in pairs · 10 exercise 7, order given · 5 exercise 8 by show of hands. Exercise 6 is for home.
+# **50 minutes.** 5 the surprise, with guesses · 5 exercise {w02.central_difference} and the figure of exercise {w02.epsilon}, answered together · 10 exercises
+# {w02.local} and {w02.value}, the reflected methods on the board · 15 exercise {w02.diamond}, played with paper slips by five people standing in a diamond,
+# then mended in pairs · 10 exercise {w02.backward}, order given · 5 exercise {w02.accumulate} by show of hands. Exercise {w02.topological} is for home.
 #
 # **Misconceptions.** "The smallest eps is the best" (2). "`2 + x` calls `x.__add__`" (4). "A minus is a new number" (4:
 # history lost). "A node can pass on what it holds" (5). "Breadth first is an order" (6: a long and a short way).

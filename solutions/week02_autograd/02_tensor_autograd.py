@@ -29,7 +29,7 @@ viz.broadcast((4, 3), (3,), names=["x", "bias"])
 # Each number of the bias was used in four places, and where a value is used several times its contributions add up.
 # Stretching an axis is using a value several times. It is the diamond of notebook 01 once more, in another dress.
 # %% [markdown] id=w02b-products-md
-# ## Exercise 1 · Which product? (8 minutes)
+# ## Exercise
 #
 # For numbers a slope was one number. A function with `n` numbers in and `m` out has a table of them, its *Jacobian* `J`: one
 # row per output, one column per input. The tables get large; nobody writes them down. What is needed is a product with one:
@@ -43,14 +43,7 @@ viz.broadcast((4, 3), (3,), names=["x", "bias"])
 #
 # | | |
 # |---|---|
-# | a | `f` takes 3 numbers and returns 2. The shape of its Jacobian? |
-# | b | The shape of `v` in `J @ v`? |
-# | c | The shape of `g` in `g @ J`? |
-# | d | The shape of `g @ J`? |
-# | e | A network has 1,000,000 weights and one loss. How many products `g @ J` give the slope by every weight? |
-# | f | How many products `J @ v` would it take? |
-# | g | A function takes 5 numbers and returns 10,000. Which gives its whole Jacobian in fewer products, `"J @ v"` or `"g @ J"`? |
-# | h | `y = x * x` for 1,000 numbers: how many of the 1,000,000 entries of its Jacobian are not zero? |
+# {questions}
 # %% id=w02b-products role=exercise ex=w02.products
 ### BEGIN SOLUTION
 prediction = {
@@ -73,7 +66,7 @@ check("w02.products", prediction, sure=sure)
 
 
 # %% [markdown] id=w02b-unbroadcast-md
-# ## Exercise 2 · Back through a stretched axis (10 minutes)
+# ## Exercise
 #
 # `g` is a gradient in the shape that came *out* of a broadcast. Bring it back to the shape of the input that was stretched:
 # sum over every axis along which it was repeated. There are two kinds, and the rule of week 1 says which:
@@ -135,7 +128,7 @@ def total(x, axis=None):
 # and each result is summed back to the shape of its input. A power with a constant exponent, `x ** n`, would be `lambda g:
 # (g * n * x ** (n - 1),)`.
 #
-# ## Exercise 3 · A quotient and its way back (10 minutes)
+# ## Exercise
 #
 # Write `div` in the same form. With `a = [6.0]`, `b = [2.0]` and `g = [1.0]` the value is `[3.0]`, the gradients are `[0.5]`
 # and `[-1.5]`.
@@ -156,7 +149,7 @@ check("w02.div", div)
 
 
 # %% [markdown] id=w02b-amax-md
-# ## Exercise 4 · Back through a maximum (10 minutes)
+# ## Exercise
 #
 # A reduction loses an axis, so `g` has one axis less than `x`. To line it up again, give the axis back with size 1:
 # `np.expand_dims(g, axis)`. For a sum that is all there is, as in `total`; a mean divides by the number of elements as well.
@@ -186,7 +179,7 @@ check("w02.amax", amax)
 
 
 # %% [markdown] id=w02b-take-md
-# ## Exercise 5 · Back to the places it came from (8 minutes)
+# ## Exercise
 #
 # Operations that only move elements have no slopes to compute. Their way back moves the gradient where the elements came
 # from:
@@ -226,7 +219,7 @@ check("w02.take", take)
 
 
 # %% [markdown] id=w02b-matmul-md
-# ## Exercise 6 · Back through a product of matrices (12 minutes)
+# ## Exercise
 #
 # `a` is (n, k), `b` is (k, m), so `g` is (n, m), like the product. The gradient of `a` has the shape of `a`. There is only
 # one way to make (n, k) out of `g` and `b`, and it is the right one: `g @ bᵀ`. In the same way `aᵀ @ g` has the shape of
@@ -254,7 +247,7 @@ check("w02.matmul", matmul)
 
 
 # %% [markdown] id=w02b-logsumexp-md
-# ## Exercise 7 · Log-sum-exp without overflow (12 minutes)
+# ## Exercise
 #
 # A classifier turns scores into probabilities with the *softmax*, `exp(x) / Σ exp(x)`, and its loss is made of their
 # logarithm. Both go through `log Σ exp(x)`. Its value is harmless, a little above the largest score. The way there is not:
@@ -297,7 +290,7 @@ print("equal to torch's:", np.allclose(softmax, torch.softmax(torch.tensor(score
 
 
 # %% [markdown] id=w02b-tape-md
-# ## Exercise 8 · The tape (15 minutes)
+# ## Exercise
 #
 # Now the pieces become an engine. A `Tensor` is an array with a history, as `Value` was a number with one. Two methods are
 # yours:
@@ -410,7 +403,7 @@ viz.graph(loss, names={"x": x, "w": w, "b": b}, title="relu(x @ w + b).sum()")
 
 
 # %% [markdown] id=w02b-gradcheck-md
-# ## Exercise 9 · Gradcheck (12 minutes)
+# ## Exercise
 #
 # How do you know that a `backward` is right when there is no torch to ask? By the central difference of notebook 01, at
 # *every* index. The value of an operation is an array, so weight it with `g` to get one number: `(value * g).sum()`. Its
@@ -500,9 +493,9 @@ print("yours and labkit's:", np.allclose(mine.grad, ours.grad.numpy()))
 # **Goals.** Learners can say which of `J @ v` and `g @ J` training needs and why, derive the gradient of a matrix product
 # from its shapes, sum a gradient back to the shape of a stretched input, and test any backward by finite differences.
 #
-# **50 minutes.** 5 the surprise · 10 exercise 1 in pairs, e to g discussed · 10 exercise 2, the table on the board · 5
-# reading `mul` aloud, line by line · 10 exercise 6 with shapes only, nobody may differentiate · 10 exercise 8, record
-# together, backward alone. Exercises 3, 4, 5, 7 and 9 are for home.
+# **50 minutes.** 5 the surprise · 10 exercise {w02.products} in pairs, e to g discussed · 10 exercise {w02.unbroadcast}, the table on the board · 5
+# reading `mul` aloud, line by line · 10 exercise {w02.matmul} with shapes only, nobody may differentiate · 10 exercise {w02.tape}, record
+# together, backward alone. Exercises {w02.div}, {w02.amax}, {w02.take}, {w02.logsumexp} and {w02.gradcheck} are for home.
 #
 # **Misconceptions.** "The Jacobian is computed" (1). "A gradient of a stretched input is an average" (2: mean). "Size 1
 # needs no care" (2). "The local derivative is the gradient" (3: g forgotten). "A tie is an error" (4). "`+=` at an index

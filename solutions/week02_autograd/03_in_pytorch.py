@@ -105,7 +105,7 @@ print("slope of x³ at 3:", first.item(), "| slope of the slope:", second.item()
 
 
 # %% [markdown] id=w02c-function-md
-# ## Exercise 1 · Your own Function (10 minutes)
+# ## Exercise
 #
 # Most new layers are made of operations that torch knows, and need nothing. Sometimes you want your own way back: cheaper,
 # more stable, or around code that torch cannot see. Then you write your `(value, backward)` pair as a class:
@@ -172,7 +172,7 @@ try:
 except RuntimeError as error:
     print("wrong:", str(error).splitlines()[0].rstrip(","))
 # %% [markdown] id=w02c-kept-md
-# ## Exercise 2 · What the graph keeps (8 minutes)
+# ## Exercise
 #
 # A dynamic graph is built anew at every forward pass. Its nodes are small. What costs memory are the tensors that the nodes
 # keep for backward, from the forward pass until backward has used them. Which ones? Those that stand in the slope: `exp`
@@ -183,10 +183,7 @@ except RuntimeError as error:
 #
 # | | | | |
 # |---|---|---|---|
-# | a | `x + 1` | e | `x.exp().sin()` |
-# | b | `x * 3` | f | `x.sin().exp()` |
-# | c | `x.exp()` | g | `x.sum()` |
-# | d | `x * x` | h | `x.detach().exp()` |
+# {questions}
 # %% id=w02c-kept role=exercise ex=w02.kept
 ### BEGIN SOLUTION
 prediction = {"a": 0, "b": 0, "c": 4000, "d": 4000, "e": 4000, "f": 8000, "g": 0, "h": 0}
@@ -252,7 +249,7 @@ y.backward()
 # Function with a constant argument, and estimate what a graph keeps in memory.
 #
 # **50 minutes.** 5 the surprise, with votes · 10 leaves and modes, each error read aloud · 10 hooks and `autograd.grad`,
-# typed live · 15 exercise 1, then gradcheck on a planted fault · 10 exercise 2 by show of hands, e and f drawn on the board.
+# typed live · 15 exercise {w02.function}, then gradcheck on a planted fault · 10 exercise {w02.kept} by show of hands, e and f drawn on the board.
 #
 # **Misconceptions.** "Every tensor has a .grad" (leaves). "no_grad and detach make gradients zero" (modes). "backward of a
 # Function gets x for free" (1: save it). "A constant needs no gradient, so it needs no place" (1: one gradient). "The graph

@@ -17,7 +17,7 @@ from labkit import check, datasets, viz
 
 
 # %% [markdown] id=w02d-none-md
-# ## Exercise 1 · The layer that never learns (8 minutes)
+# ## Exercise
 #
 # A network of two layers. It trains, a little: the second layer learns, the first does not. The author wanted NumPy's
 # `maximum`; torch complained, *"Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."*, and
@@ -77,7 +77,7 @@ check("w02.none", gradients, fault=fault)
 
 
 # %% [markdown] id=w02d-inplace-md
-# ## Exercise 2 · Overwritten (8 minutes)
+# ## Exercise
 #
 # `shares` turns scores into positive shares that add up to 1 in each row. The values are right. Backward refuses.
 # %% id=w02d-inplace-symptom
@@ -95,7 +95,7 @@ try:
 except RuntimeError as error:
     print("RuntimeError:", str(error).split(" Hint")[0])
 # %% [markdown] id=w02d-inplace-menu
-# Read the message to its end; you know from exercise 2 of notebook 03 what `exp` keeps. Set `fault` to one of `"sum has no
+# Read the message to its end; you know from exercise {w02.kept} of notebook 03 what `exp` keeps. Set `fault` to one of `"sum has no
 # gradient"`, `"/= overwrites what exp kept"`, `"x must not require a gradient"`, `"the graph was used twice"`, and mend the
 # code.
 # %% id=w02d-inplace role=exercise ex=w02.in_place
@@ -133,7 +133,7 @@ print("writes after: ", y._version)
 
 
 # %% [markdown] id=w02d-kept-md
-# ## Exercise 3 · Memory that grows (8 minutes)
+# ## Exercise
 #
 # `evaluate` computes the loss of each validation batch. With every batch the program takes more memory, until it is killed.
 # The list it returns has ten entries. How many nodes of the graph do they keep alive?
@@ -201,7 +201,7 @@ check("w02.kept_alive", evaluate, fault=fault)
 
 
 # %% [markdown] id=w02d-batchnorm-md
-# ## Exercise 4 · Batch norm by hand (15 minutes)
+# ## Exercise
 #
 # Batch norm brings each column of a batch to mean 0 and variance 1, then scales and shifts it. Its gradient has a
 # reputation. It is nothing but your chain rule, line by line from the end; the art is to miss no path. Two of the names are
@@ -252,7 +252,7 @@ check("w02.batchnorm", batchnorm_backward)
 
 
 # %% [markdown] id=w02d-test-md
-# ## Exercise 5 · Write the property test (12 minutes)
+# ## Exercise
 #
 # In week 1 you tested with values worked out by hand. For gradients nobody wants to do that. A *property* is something that
 # is true for every input, so no expected values are needed. Here is the specification of a softmax in the form of notebook
@@ -293,11 +293,11 @@ check("w02.test_softmax", test_softmax)
 # ## Milestone: two moons on your own engine
 #
 # Everything is there for a network: matrix products, a ReLU, log-sum-exp for the loss, indices to pick the score of the
-# right class, a tape. `labkit.mine.notebook(2, 2)` collects your engine from your saved notebook 02: each answer that passes
+# right class, a tape. `labkit.mine.of("tensor_autograd")` collects your engine from your saved notebook 02: each answer that passes
 # its check is yours, for each that does not, the reference steps in, so that nothing blocks you here. It says which is
 # which. (In the solution notebook all of it is the reference.)
 # %% id=w02d-milestone-engine
-engine = labkit.mine.notebook(2, 2)
+engine = labkit.mine.of("tensor_autograd")
 print(engine)
 # %% [markdown] id=w02d-milestone-md2
 # 200 points in two half circles, which no line separates. Two layers, 16 hidden units, 500 steps against the slope. The loss
@@ -351,9 +351,9 @@ viz.decision_boundary(lambda at: scores(at).data, points, labels, title="Two moo
 # **Goals.** Learners can find out why a gradient is missing, why backward refuses, why memory grows; derive a gradient of
 # several lines without losing a path; and state properties that a gradient must have.
 #
-# **50 minutes.** 8 exercise 1, four ways to fall off the tape collected on the board · 7 exercise 2, the message read word
-# by word · 5 exercise 3 · 15 exercise 4 in pairs, the graph drawn first, arrows from `centered` and `x` counted · 10
-# exercise 5, properties collected before anybody types · 5 the milestone on the projector.
+# **50 minutes.** 8 exercise {w02.none}, four ways to fall off the tape collected on the board · 7 exercise {w02.in_place}, the message read word
+# by word · 5 exercise {w02.kept_alive} · 15 exercise {w02.batchnorm} in pairs, the graph drawn first, arrows from `centered` and `x` counted · 10
+# exercise {w02.test_softmax}, properties collected before anybody types · 5 the milestone on the projector.
 #
 # **Misconceptions.** "torch's advice in an error message is the mend" (1: detach). "None means zero" (1: zeros for None).
 # "`.data` is the way around the error" (2: behind the back). "Memory grows because of the list" (3). "requires_grad_(False)

@@ -46,7 +46,7 @@ viz.curves(
 
 
 # %% [markdown] id=w03a-fit-md
-# ## Exercise 1 · Walk downhill (10 minutes)
+# ## Exercise
 #
 # The *mean squared error* of predictions $p$ for targets $y$ is
 #
@@ -94,7 +94,7 @@ for name, weight in sorted(
 
 
 # %% [markdown] id=w03a-hidden-md
-# ## Exercise 2 · A hidden layer (6 minutes)
+# ## Exercise
 #
 # A line cannot bend. Put a second layer on top of the first, and it still cannot: a line of a line is a line. So bend the numbers in
 # between. The *ReLU* keeps positive numbers and sets negative ones to 0, `z.clamp(min=0)`. The numbers in between are the *hidden* units.
@@ -151,7 +151,7 @@ viz.curves(
 
 
 # %% [markdown] id=w03a-ce-md
-# ## Exercise 3 · Cross-entropy from logits (12 minutes)
+# ## Exercise
 #
 # To choose among C classes a network gives C numbers per example, the *logits*. Softmax turns them into probabilities, and the loss is
 # minus the logarithm of the probability of the right class, the label:
@@ -176,21 +176,15 @@ def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 # %% id=w03a-ce-check role=check ex=w03.cross_entropy
 check("w03.cross_entropy", cross_entropy)
 # %% [markdown] id=w03a-start-md
-# ## Exercise 4 · The loss before training (8 minutes)
+# ## Exercise
 #
 # Before training, a network knows nothing: all classes should look alike to it. That gives you a number to check before you wait
 # for hours. Predict the loss (natural logarithm, `math.log` is allowed), and set `sure` to how many of the seven you expect to have
 # right.
 #
-# | | the logits of one example | |
-# |---|---|---|
-# | a | 10 classes, all logits 0 | |
-# | b | 1000 classes, all logits 0 | |
-# | c | 2 classes, both logits 5 | |
-# | d | 10 classes, the label's logit is 100, the others 0 | |
-# | e | 10 classes, the logit of one wrong class is 100, the others 0 | |
-# | f | as a, but somebody put a softmax between the network and the loss | the loss gets probabilities for logits |
-# | g | as d, with that softmax | how good can this network ever look? |
+# | | the logits of one example |
+# |---|---|
+# {questions}
 # %% id=w03a-start role=exercise ex=w03.loss_at_start
 ### BEGIN SOLUTION
 prediction = {
@@ -215,7 +209,7 @@ check("w03.loss_at_start", prediction, sure=sure)
 
 
 # %% [markdown] id=w03a-init-md
-# ## Exercise 5 · How large are the first weights? (10 minutes)
+# ## Exercise
 #
 # Weights have to start somewhere. All zeros will not do: every hidden unit would get the same gradient and stay the twin of all others. So
 # they are drawn at random, with mean 0 and some standard deviation. A unit sums over `fan_in` inputs; a sum of n independent terms has n
@@ -268,7 +262,7 @@ viz.variance_by_depth({"c = 1": activations(1.0), "your factor": activations(fac
 
 
 # %% [markdown] id=w03a-dropout-md
-# ## Exercise 6 · Dropout (8 minutes)
+# ## Exercise
 #
 # A network with many units can learn its training data by heart. *Dropout* sets each unit to 0 with probability `p`, anew for every
 # batch, so that no unit can rely on one other. What is kept is divided by `1 - p`: the expected value stays what it was, and in
@@ -339,14 +333,14 @@ print(
 # **Goals.** Learners can write a training step from memory, say what a hidden layer adds, compute the loss at the start, and choose the scale of the
 # first weights with a reason.
 #
-# **50 minutes.** 5 the surprise, with votes · 10 exercise 1, the four things on the board first · 5 exercise 2 · 15 exercise 3, the naive
-# formula first, then logits of 1000 · 10 exercise 4 by show of hands, g last · 5 the pictures of exercise 5. The rest of 5 and all of 6 are
+# **50 minutes.** 5 the surprise, with votes · 10 exercise {w03.fit}, the four things on the board first · 5 exercise {w03.hidden} · 15 exercise {w03.cross_entropy}, the naive
+# formula first, then logits of 1000 · 10 exercise {w03.loss_at_start} by show of hands, g last · 5 the pictures of exercise {w03.init}. The rest of {w03.init} and all of {w03.dropout} are
 # for home.
 #
 # **Misconceptions.** "`backward` replaces the gradient" (1: gradients pile up). "Two linear layers are more than one" (2: no bend). "The loss wants
 # probabilities" (3: softmax twice, 4 f and g). "Zero logits, zero loss" (4a). "Somewhere near 1 is fine" (5). "Dropout is switched off by
 # multiplying with 1 - p" (6: scaled in evaluation, true in the first paper, not in torch).
 #
-# **To think about aloud.** Why does the bias of exercise 1 end at the mean mass? The inputs have mean 0, so at the minimum nothing else can set the
+# **To think about aloud.** Why does the bias of exercise {w03.fit} end at the mean mass? The inputs have mean 0, so at the minimum nothing else can set the
 # level. Why are the weights of the three species not determined? Their columns add up to 1, so one of them is redundant; the walk from zero picks
 # the smallest weights among all that fit.

@@ -32,7 +32,7 @@ print([name for name, _ in surprise.named_parameters()])
 # It knew, and it made dotted names like the path of a file. The whole trick is one method: Python calls `__setattr__(name, value)` for every
 # assignment `self.name = value`, and a module looks at what it is given.
 #
-# ## Exercise 1 · A module knows its parameters (15 minutes)
+# ## Exercise
 #
 # Fill in three methods; the rest is given.
 #
@@ -102,7 +102,7 @@ check("w03.module", Module)
 
 
 # %% [markdown] id=w03b-linear-md
-# ## Exercise 2 · A linear layer (8 minutes)
+# ## Exercise
 #
 # `Linear(n_in, n_out, rng)` computes `x @ weight.T + bias`. As in torch, the weight has shape (n_out, n_in), and weight and bias start
 # uniform between -bound and bound with bound = 1 / √n_in. Draw them in this order, weight first, with `rng.uniform(low, high, shape)`. That gives a
@@ -174,7 +174,7 @@ print("and back:", torch.allclose(yours(x), torchs(x)))
 
 
 # %% [markdown] id=w03b-sgd-md
-# ## Exercise 3 · SGD with momentum and weight decay (10 minutes)
+# ## Exercise
 #
 # Down a narrow valley the gradient points from wall to wall, hardly along the floor. *Momentum* keeps a velocity `v` per parameter: what
 # goes back and forth cancels in it, what always points the same way adds up. *Weight decay* pulls each weight toward 0; in SGD it is added to the
@@ -234,7 +234,7 @@ viz.learning_rate_explorer()
 
 
 # %% [markdown] id=w03b-adam-md
-# ## Exercise 4 · Adam and AdamW (15 minutes)
+# ## Exercise
 #
 # One learning rate for all weights is a compromise. Adam gives each weight its own: it keeps a running mean m of the gradient and a running
 # mean v of its square, and steps by m / √v, which no longer depends on the scale of the gradient. Both means start at 0 and are too
@@ -312,7 +312,7 @@ viz.curves(
 
 
 # %% [markdown] id=w03b-schedule-md
-# ## Exercise 5 · Warm up, then cool down (8 minutes)
+# ## Exercise
 #
 # The best learning rate changes on the way. In the first steps Adam's running means rest on a handful of gradients, so one starts small and
 # rises in a straight line: the *warm-up*. Near the end small steps settle what large ones only stir: the rate follows half a wave of the cosine down to 0.
@@ -352,7 +352,7 @@ viz.curves(
 # %% [markdown] id=w03b-clip-md
 # To use it, set `optimizer.lr = learning_rate(...)` before each step.
 #
-# ## Exercise 6 · Clip by the global norm (8 minutes)
+# ## Exercise
 #
 # Now and then a batch has a gradient a hundred times as long as usual, and one step throws the network far off. *Clipping* caps the length and keeps
 # the direction. Take all gradients together as one long vector and compute its length, the *global norm*; multiply every gradient by the same
@@ -421,8 +421,8 @@ print("same schedule:", np.allclose(theirs, [learning_rate(step, 0.4, 20, 100) f
 # %% [markdown] id=w03b-instructor role=instructor
 # **Goals.** Learners can say how a parameter gets registered, read a state dict, and write SGD with momentum, AdamW and clipping from their formulas.
 #
-# **50 minutes.** 5 the surprise, with votes · 15 exercise 1, the tree of names on the board · 10 exercise 3, two steps by hand first · 15
-# exercise 4, one formula per learner · 5 the race. Exercises 2, 5 and 6 are for home.
+# **50 minutes.** 5 the surprise, with votes · 15 exercise {w03.module}, the tree of names on the board · 10 exercise {w03.sgd}, two steps by hand first · 15
+# exercise {w03.adamw}, one formula per learner · 5 the race. Exercises {w03.linear}, {w03.schedule} and {w03.clip} are for home.
 #
 # **Misconceptions.** "The optimizer finds the parameters by itself" (1). "The weight of a layer is (in, out)" (2). "Momentum averages, with 1 − momentum
 # in front" (3: averaged; Adam's does). "Weight decay and L2 in the loss are the same" (4: decay coupled; they are for SGD, not for Adam). "The corrected

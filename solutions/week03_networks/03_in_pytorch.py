@@ -78,7 +78,7 @@ print(
 
 
 # %% [markdown] id=w03c-layer-md
-# ## Exercise 1 · A layer of your own (10 minutes)
+# ## Exercise
 #
 # Some numbers belong to a model without being trained: the mean and the deviation of its training data, say. They must be saved with it and move
 # to the GPU with it, and no optimizer may touch them. torch calls them *buffers*: `self.register_buffer("mean", mean)` makes `self.mean`, lists it in the state dict, and keeps
@@ -217,7 +217,7 @@ viz.histogram(on, bins=10, xlabel="share of images for which a unit is on")
 # %% [markdown] id=w03c-instructor role=instructor
 # **Goals.** Learners can write a module with parameters and buffers, initialize it, save and load it, and look inside it with a hook.
 #
-# **50 minutes.** 5 the surprise, with votes · 10 reading `Classifier` and counting its parameters on paper (64 · 64 + 64 + 64 · 10 + 10 = 4,810) · 10 exercise 1 · 10
+# **50 minutes.** 5 the surprise, with votes · 10 reading `Classifier` and counting its parameters on paper (64 · 64 + 64 + 64 · 10 + 10 = 4,810) · 10 exercise {w03.layer} · 10
 # saving and the error of loading, read aloud · 15 the whole loop, one line per learner: what would break without it?
 #
 # **Misconceptions.** "`requires_grad` makes a parameter" (1: not registered; it did in notebook 02). "What is saved is trained" (1: measured and trained). "An attribute is

@@ -43,7 +43,7 @@ print("largest gradient of a weight:", weight.grad.abs().max().item())
 
 
 # %% [markdown] id=w03d-dead-md
-# ## Exercise 1 · The layer that says nothing (10 minutes)
+# ## Exercise
 #
 # All of them are *dead*: off for every image. And the gradient of every weight is exactly 0, because the ReLU is flat where it is off. No
 # optimizer, no learning rate, no amount of time will change these weights.
@@ -76,7 +76,7 @@ print("units that are on for no image:", int((on == 0).sum()), "of 32")
 viz.histogram(on, bins=10, xlabel="share of images for which a unit is on", title="alive again")
 # %% [markdown] id=w03d-dead-words
 # A few may be dead from the start by bad luck; that is why layers are wider than they need to be. Units also die *during* training, when one large step
-# drives a bias far below zero. You will see a whole network die of it in exercise 4.
+# drives a bias far below zero. You will see a whole network die of it in exercise {w03.rate}.
 
 
 # %% [markdown] id=w03d-exploding-md
@@ -111,7 +111,7 @@ viz.variance_by_depth({"as found": funnel(scaled_as_found)}, title="the funnel")
 
 
 # %% [markdown] id=w03d-exploding-menu
-# ## Exercise 2 · The loss that starts too high (10 minutes)
+# ## Exercise
 #
 # A loss far above ln C means logits that are far too large: the network is sure of itself before it has seen anything. Gradients are as large, and
 # the first step may be the last.
@@ -176,7 +176,7 @@ print("first layer after 100 steps as it was:", torch.equal(found.hidden[0].weig
 
 
 # %% [markdown] id=w03d-unregistered-menu
-# ## Exercise 3 · The layers nobody trains (8 minutes)
+# ## Exercise
 #
 # The hidden layers compute, but the optimizer has never heard of them; only the last layer learns, on top of random features. They would not be saved
 # either, nor moved to a GPU.
@@ -225,7 +225,7 @@ check("w03.unregistered", Stack, fault=fault)
 
 
 # %% [markdown] id=w03d-rate-md
-# ## Exercise 4 · Too low, too high (10 minutes)
+# ## Exercise
 #
 # One question is asked of every new network: which learning rate? The *range test* answers it in 80 steps. Start with a tiny rate, make it a little larger at every step, and write
 # down the loss. First nothing happens, then the loss falls, then it turns around and flies off.
@@ -289,7 +289,7 @@ viz.curves({"0.003": run(0.003), "yours": run(rate), "3": run(3.0)}, title="thre
 
 
 # %% [markdown] id=w03d-test-md
-# ## Exercise 5 · Write the test (15 minutes)
+# ## Exercise
 #
 # An optimizer can be wrong in ways that only cost you accuracy, and nobody notices for months. The specification of notebook 02:
 #
@@ -337,8 +337,8 @@ check("w03.test_sgd", test_sgd)
 # No torch from here on. `labkit.mine` brings back your answers: the engine of week 2, the modules and optimizers of this week. Where an answer of yours does not
 # pass yet, the reference stands in, and you are told which parts are yours.
 # %% id=w03d-mine
-engine = labkit.mine.notebook(2, 2)
-parts = labkit.mine.notebook(3, 2)
+engine = labkit.mine.of("tensor_autograd")
+parts = labkit.mine.of("modules_and_optimizers")
 digits = datasets.digits()
 print(engine)
 print(parts)
@@ -436,11 +436,11 @@ viz.image_grid(digits.images[wrong], titles, title="what it got wrong: what is m
 # %% [markdown] id=w03d-instructor role=instructor
 # **Goals.** Learners can tell a dead from an exploding network by two measurements, find layers that are not trained, choose a learning rate from a curve, and test an optimizer.
 #
-# **50 minutes.** 10 exercise 1, the zero gradient discussed · 10 exercise 2, ln 10 asked for before the number is shown · 5 exercise 3 by show of hands · 10 exercise 4, everybody names a rate first · 10
-# the milestone, run together · 5 what it got wrong. Exercise 5 is for home, or for a second hour: collect the cases on the board, one column per bug.
+# **50 minutes.** 10 exercise {w03.dead}, the zero gradient discussed · 10 exercise {w03.exploding}, ln 10 asked for before the number is shown · 5 exercise {w03.unregistered} by show of hands · 10 exercise {w03.rate}, everybody names a rate first · 10
+# the milestone, run together · 5 what it got wrong. Exercise {w03.test_sgd} is for home, or for a second hour: collect the cases on the board, one column per bug.
 #
 # **Misconceptions.** "It will recover if I train longer" (1). "fan_in is the first axis" (2). "If the loss falls, everything learns" (3). "The best learning rate is where the loss is lowest" (4). "A loss
 # that stays at 2.3 means too low a rate" (4: here it was too high). "One step is a test" (5).
 #
 # **To think about aloud.** Why does the mended funnel start above ln 10? The logits have spread √2 because the last layer's factor 2 has no ReLU to make up for. Why is a square weight a bad test of
-# exercise 2? Both axes have the same size.
+# exercise {w03.exploding}? Both axes have the same size.

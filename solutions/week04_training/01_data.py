@@ -47,10 +47,10 @@ print("right on other clothes:      ", nearest_is_right(train, new_x, new_y))
 
 # %% [markdown] id=w04a-surprise-after
 # Nothing crashed, the split was random, and the validation result is worth nothing: of nearly every picture in the
-# validation part a shifted copy stands in the training part. Remember the two numbers; you will mend this in exercise 5.
+# validation part a shifted copy stands in the training part. Remember the two numbers; you will mend this in exercise {w04.split}.
 # Most of what goes wrong in training goes wrong before the model sees anything.
 #
-# ## Exercise 1 · A dataset of windows (8 minutes)
+# ## Exercise
 #
 # A *dataset* answers two questions: how many samples are there (`len(data)`), and what is sample number i (`data[i]`). Any
 # object with `__len__` and `__getitem__` will do, and it may make its samples when asked.
@@ -104,7 +104,7 @@ viz.curves(
 
 
 # %% [markdown] id=w04a-batches-md
-# ## Exercise 2 · Shuffle and cut (8 minutes)
+# ## Exercise
 #
 # A model is trained on small groups of samples, *batches*, in a new random order in each pass over the data, each *epoch*.
 # Random, but repeatable: the order has to follow from a seed and the number of the epoch, and from nothing else. Nobody can
@@ -136,7 +136,7 @@ for epoch in (0, 1, 0):
 
 
 # %% [markdown] id=w04a-pad-md
-# ## Exercise 3 · Collate: sequences of unequal length (8 minutes)
+# ## Exercise
 #
 # Turning a list of samples into one tensor is called *collating*. If all samples have the same shape, `torch.stack` does
 # it. Words differ in length; the rows of a tensor cannot. So fill the shorter ones up with a value that stands for "nothing
@@ -172,7 +172,7 @@ for name, row, length in zip(finnish, table.tolist(), lengths.tolist(), strict=T
 
 
 # %% [markdown] id=w04a-loader-md
-# ## Exercise 4 · A data loader (12 minutes)
+# ## Exercise
 #
 # Now put the three together. A *loader* is something one can write `for batch in loader` with, again and again, and each
 # time it is the next epoch. Python calls `__iter__` once per `for`; if there is a `yield` in it, each call starts afresh.
@@ -271,7 +271,7 @@ print(
 # The batches are the same; the time is roughly halved. More workers help until something else is the bottleneck: the cores,
 # the disk, or the starting of processes, which costs more than it brings for data that already lie in memory, as ours do.
 #
-# ## Exercise 5 · Split without a leak (10 minutes)
+# ## Exercise
 #
 # Back to the surprise. Copies of one photograph form a *group*, and a group must be on one side of the split as a whole.
 # `groups` holds the group of each row. Hold out `round(share * number of groups)` groups, chosen at random with the seed,
@@ -313,7 +313,7 @@ print("right on other clothes:      ", nearest_is_right(train, new_x, new_y))
 # once, at the end. Whatever you choose by looking at a part, that part can no longer judge. For series the order of time
 # does the splitting: train on the past, validate on what came later; windows that overlap are copies, too.
 #
-# ## Exercise 6 · Statistics of the training part (6 minutes)
+# ## Exercise
 #
 # In week 3 you saw what standardized columns are worth: mean 0, deviation 1. Whose mean? Of the training part alone. The
 # same two numbers per column are then used for every other row, in validation and years later. A model is going to be asked
@@ -357,7 +357,7 @@ viz.image_grid([*shoes, *flipped], titles=[f"shoe {i}" for i in range(8)] + word
 
 
 # %% [markdown] id=w04a-augment-md2
-# ## Exercise 7 · Test what is random (12 minutes)
+# ## Exercise
 #
 # How does one test a function that does something else each time? By what must hold for every draw. The specification:
 #
@@ -431,9 +431,9 @@ check("w04.test_augment", test_flip)
 # **Goals.** Learners can write a dataset and a loader, say what makes an order repeatable, split grouped data, and test
 # random code by its properties.
 #
-# **50 minutes.** 5 the surprise, with votes for the gap · 5 exercise 1 on the board, the windows drawn · 10 exercise 2 · 15
-# exercise 4 in pairs, with the question what `yield` does · 10 exercise 5, and where each learner's own data have groups ·
-# 5 the specification of exercise 7, tests at home. Exercises 3 and 6 are for home.
+# **50 minutes.** 5 the surprise, with votes for the gap · 5 exercise {w04.dataset} on the board, the windows drawn · 10 exercise {w04.batches} · 15
+# exercise {w04.loader} in pairs, with the question what `yield` does · 10 exercise {w04.split}, and where each learner's own data have groups ·
+# 5 the specification of exercise {w04.test_augment}, tests at home. Exercises {w04.pad} and {w04.standardize} are for home.
 #
 # **Misconceptions.** "The next value is `ahead = 0`" (1: one step too far). "Shuffled once is shuffled" (2: the same every
 # epoch). "A global seed is enough" (2: anybody moves it on). "An iterator is an iterable" (4: one pass only). "A random

@@ -62,7 +62,7 @@ print(
 #
 # ## Loop 1 · Regression: how heavy is a penguin?
 #
-# ## Exercise 1 · R², the share that is explained (4 minutes)
+# ## Exercise
 #
 # For numbers, the lazy answer is the mean of the targets. R² says which share of *its* squared error you have removed:
 #
@@ -82,7 +82,7 @@ check("w04.r2", r2)
 
 
 # %% [markdown] id=w04b-epoch-md
-# ## Exercise 2 · Loop 1: one epoch (12 minutes)
+# ## Exercise
 #
 # Now the loop. A model has two modes: in *training* mode dropout drops, in *eval* mode it does not. So first of all
 # `model.train()`. Then, for every batch:
@@ -157,7 +157,7 @@ viz.curves(
 # %% [markdown] id=w04b-predict-md
 # ## Loop 2 · Many classes: what garment is this?
 #
-# ## Exercise 3 · Loop 2: evaluation (10 minutes)
+# ## Exercise
 #
 # For the penguins the evaluation was one line, because all of them fit in one batch and the model had no dropout. In
 # general it is a loop of its own, and it must leave no trace:
@@ -183,7 +183,7 @@ def predict(model: nn.Module, loader: Batches) -> tuple[torch.Tensor, torch.Tens
 # %% id=w04b-predict-check role=check ex=w04.predict
 check("w04.predict", predict)
 # %% [markdown] id=w04b-classes-md
-# The second loop, on 4,000 photographs of ten kinds. Compare it with yours of exercise 2 line by line: what is different?
+# The second loop, on 4,000 photographs of ten kinds. Compare it with yours of exercise {w04.epoch} line by line: what is different?
 # The baseline is one in ten. Before training, the loss should be ln 10 ≈ 2.3, as you predicted in week 3; that is worth
 # checking every time.
 # %% id=w04b-classes
@@ -237,7 +237,7 @@ viz.image_grid(small[mixed[:9]].reshape(-1, 14, 14), titles=words, columns=3)
 
 
 # %% [markdown] id=w04b-f1-md2
-# ## Exercise 4 · F1 for each label (10 minutes)
+# ## Exercise
 #
 # Again accuracy praises who never says yes. Count instead, for each label: *true positives* (said and true), *false
 # positives* (said, not true), *false negatives* (true, not said).
@@ -268,7 +268,7 @@ check("w04.f1", f1)
 
 
 # %% [markdown] id=w04b-multilabel-md
-# ## Exercise 5 · Loop 3: several labels, and a schedule (12 minutes)
+# ## Exercise
 #
 # The third loop, whole: epochs outside, batches inside. Two things are new.
 #
@@ -338,7 +338,7 @@ viz.curves(
 # reads the months one by one and keeps 16 numbers in mind; you build it in week 6. Training takes longer here, so this is
 # the loop that gets interrupted.
 #
-# ## Exercise 6 · Loop 4: stop, and go on as if nothing had happened (15 minutes)
+# ## Exercise
 #
 # A *checkpoint* is a file with everything that a run needs to go on. The test is strict: 2 epochs, stop, a new process, 2
 # more epochs must give the same weights as 4 epochs in one piece, *bit for bit*. So ask of every object: does it change
@@ -480,7 +480,7 @@ viz.curves(
 # characteristic, named after a curve that gives the same number). It needs no threshold, and its baseline is ½ however rare
 # shirts are.
 #
-# ## Exercise 7 · AUROC: which of the two is higher? (10 minutes)
+# ## Exercise
 #
 # Every positive meets every negative. Count 1 if its score is higher, ½ for a tie, 0 if it is lower; return the mean over
 # all pairs, as float64. Without a loop: a column against a row is a table.
@@ -503,7 +503,7 @@ check("w04.auroc", auroc)
 
 
 # %% [markdown] id=w04b-patience-md
-# ## Exercise 8 · Loop 5: stop when it no longer helps (12 minutes)
+# ## Exercise
 #
 # With 100 shirts the model will soon know them by heart, and after that it gets worse on others. So stop when the
 # validation score has not become better for `patience` epochs in a row, and *put the best weights back*. One trap:
@@ -645,9 +645,9 @@ for task, (name, value) in baselines.items():
 # **Goals.** Learners can write a training loop and an evaluation from memory, choose a metric and its baseline, and say
 # what a checkpoint must hold.
 #
-# **50 minutes.** 5 the surprise · 15 exercise 2 from an empty cell, then compared in pairs · 10 exercise 3, with the
-# question "what would be left behind?" · 10 the table of exercise 6, filled in by the class before it is shown · 10
-# exercise 8, the trap of the state dict on the board. Metrics and loop 3 are for home; they take an hour.
+# **50 minutes.** 5 the surprise · 15 exercise {w04.epoch} from an empty cell, then compared in pairs · 10 exercise {w04.predict}, with the
+# question "what would be left behind?" · 10 the table of exercise {w04.resume}, filled in by the class before it is shown · 10
+# exercise {w04.patience}, the trap of the state dict on the board. Metrics and loop 3 are for home; they take an hour.
 #
 # **Misconceptions.** "Accuracy is the score" (surprise, 4). "A mean of means is the mean" (2). "Evaluation cannot change
 # the model" (3: left in eval mode, batch norm). "`no_grad` switches dropout off" (3: dropout still on). "The schedule knows

@@ -115,7 +115,7 @@ pairs = [
 print("the same batches with two workers:", all(torch.equal(a, b) for a, b in pairs))
 print({f"{n} workers": f"{s:.2f} s" for n, s in seconds.items()}, file=sys.stderr)  # not stored
 # %% [markdown] id=w04c-seeds-md
-# ## Exercise 1 · Which of these are the same? (8 minutes)
+# ## Exercise
 #
 # All loaders are `DataLoader(data, batch_size=3, shuffle=True)` over 8 samples unless something else is said. "Seed" means
 # `torch.manual_seed(0)`. Answer `True` or `False`, and a number for g; set `sure` to how many of the eight you expect to
@@ -123,14 +123,7 @@ print({f"{n} workers": f"{s:.2f} s" for n, s in seconds.items()}, file=sys.stder
 #
 # | | |
 # |---|---|
-# | a | seed, loop; seed, loop: the same order? |
-# | b | seed, then two loops over one loader: the same order in both? |
-# | c | seed, loop; seed, `nn.Linear(3, 3)`, loop: the same order? |
-# | d | as c, but the loader has `generator=torch.Generator().manual_seed(1)` each time |
-# | e | `num_workers=0` against `num_workers=2`, same generator: the same order? |
-# | f | each sample is a random number drawn in `__getitem__`; seed, then no workers against two: the same numbers? |
-# | g | `len(DataLoader(range(10), batch_size=4))` |
-# | h | `drop_last=True`, two loops over one loader: are the same samples left out? |
+# {questions}
 # %% id=w04c-seeds role=exercise ex=w04.seeds
 ### BEGIN SOLUTION
 prediction = {"a": True, "b": False, "c": False, "d": True, "e": True, "f": False, "g": 3, "h": False}
@@ -154,7 +147,7 @@ check("w04.seeds", prediction, sure=sure)
 # 3. what is random, in training only: `v2.RandomHorizontalFlip(p)`, `v2.RandomCrop(28, padding=2)`, `v2.RandomErasing()`, …
 # 4. `v2.Normalize([mean], [std])`: one mean and one deviation per channel, from the training part.
 #
-# ## Exercise 2 · One pipeline for training, one for evaluation (8 minutes)
+# ## Exercise
 #
 # Return a transform with these steps; in training, pictures are mirrored left to right with probability ½. In evaluation
 # there is no chance at all. A byte of 51 is 0.2; with mean 0.2 and deviation 0.5 it becomes 0.
@@ -304,7 +297,7 @@ print("(0.1 + 0.2) + 0.3 == 0.1 + (0.2 + 0.3):", (0.1 + 0.2) + 0.3 == 0.1 + (0.2
 # what can be repeated.
 #
 # **50 minutes.** 5 the surprise, with votes · 10 the table of arguments, each tied to what was built in notebook 01 · 15
-# exercise 1 by show of hands, c and f longest · 10 exercise 2 · 5 why a pickle is code · 5 the last table, filled in from
+# exercise {w04.seeds} by show of hands, c and f longest · 10 exercise {w04.transforms} · 5 why a pickle is code · 5 the last table, filled in from
 # experience.
 #
 # **Misconceptions.** "One seed at the top is enough" (1c). "Workers shuffle differently" (1e). "More workers, more speed"

@@ -76,7 +76,7 @@ viz.image_grid(x[:8].reshape(-1, 8, 8), titles=[f"label {label}" for label in y[
 
 
 # %% [markdown] id=w04d-zero-md
-# ## Exercise 1 · The run that overshoots (6 minutes)
+# ## Exercise
 #
 # The first patient starts better than any other, and ends worse than it began. Look at the curve, and remember what the
 # gradients of one batch should have to do with those of the batch before.
@@ -147,7 +147,7 @@ viz.curves({"as found": overshoots, "mended": healthy}, title="patient 1, before
 
 
 # %% [markdown] id=w04d-mode-md
-# ## Exercise 2 · The run that learns by heart (6 minutes)
+# ## Exercise
 #
 # This patient has 100 pictures to learn from and a dropout of 0.5 against learning them by heart, with validation after
 # every epoch. `modes` notes what dropout does at the beginning of each epoch.
@@ -228,7 +228,7 @@ check("w04.eval_mode", fit, fault=fault)
 
 
 # %% [markdown] id=w04d-shuffled-md
-# ## Exercise 3 · The run that learns nothing new (6 minutes)
+# ## Exercise
 #
 # This patient gets better and better on its training data, and stays at one in ten on new ones. More training makes it
 # worse.
@@ -291,7 +291,7 @@ viz.image_grid(
 
 
 # %% [markdown] id=w04d-leak-md
-# ## Exercise 4 · The run that is too good (10 minutes)
+# ## Exercise
 #
 # Find the eights; only one row in 25 is one. So each rare row is repeated five times, as a simple way of giving it more
 # weight. The judge is again the nearest neighbor: it finds nearly every eight of the validation part, and then it meets new
@@ -369,7 +369,7 @@ print("eights found in new data:           ", eights_found(parts[0], later))
 
 
 # %% [markdown] id=w04d-twice-md
-# ## Exercise 5 · The run that crawls (6 minutes)
+# ## Exercise
 #
 # The last patient is not wrong, only tired: after four epochs it has hardly moved. The dashed line is the healthy run with
 # the same learning rate. Compare the two at step 0, before anything was learned.
@@ -440,7 +440,7 @@ check("w04.averaged_twice", train_again, fault=fault)
 
 
 # %% [markdown] id=w04d-ratio-md
-# ## Exercise 6 · How far does one step go? (8 minutes)
+# ## Exercise
 #
 # A gradient norm alone says little: is 0.3 a lot? Compare what a step *changes* with what is *there*, for each layer:
 #
@@ -562,7 +562,7 @@ check("w04.update_ratio", rate)
 # plot of update ratios.
 #
 # **50 minutes.** 5 the order, on the healthy patient · 30 the five patients in groups, one each: symptom, name, mend, and
-# which step of the order would have found it; two minutes per group to present · 10 the two plots of exercise 6 together,
+# which step of the order would have found it; two minutes per group to present · 10 the two plots of exercise {w04.update_ratio} together,
 # predictions first · 5 the chart, extended by what people have met.
 #
 # **Misconceptions.** "The rate was too high" (1: it hides the fault). "`no_grad` and `eval` are the same" (2). "The

@@ -37,7 +37,7 @@ viz.convolution(picture, [[1, 0, -1], [1, 0, -1], [1, 0, -1]], at=(1, 2))
 
 
 # %% [markdown] id=w05a-correlate-md
-# ## Exercise 1 · Slide a kernel (8 minutes)
+# ## Exercise
 #
 # Write it with two loops, one over the rows of the result and one over its columns:
 #
@@ -74,7 +74,7 @@ check("w05.correlate", correlate)
 # %% id=w05a-explorer
 viz.convolution_explorer()
 # %% [markdown] id=w05a-sizes-md
-# ## Exercise 2 · How large is the output? (8 minutes)
+# ## Exercise
 #
 # A kernel of size k with dilation d covers $d\,(k - 1) + 1$ pixels. It starts at the first pixel of the padded image and takes steps of s as long as
 # it fits:
@@ -83,16 +83,9 @@ viz.convolution_explorer()
 #
 # Predict the side of the output, one whole number each, and set `sure` to how many of the eight you expect to have right.
 #
-# | | side n | kernel k | stride s | padding p | dilation d | |
-# |---|---|---|---|---|---|---|
-# | a | 28 | 3 | 1 | 0 | 1 | |
-# | b | 28 | 3 | 1 | 1 | 1 | |
-# | c | 28 | 5 | 2 | 2 | 1 | |
-# | d | 224 | 7 | 2 | 3 | 1 | the first layer of a ResNet |
-# | e | 9 | 3 | 1 | 0 | 2 | |
-# | f | 7 | 2 | 2 | 0 | 1 | the usual pooling, on an odd side |
-# | g | 12 | 3 | 1 | 4 | 4 | |
-# | h | 5 | 3 | 1 | 2 | 1 | |
+# | | side n, kernel k, stride s, padding p, dilation d |
+# |---|---|
+# {questions}
 # %% id=w05a-sizes role=exercise ex=w05.sizes
 ### BEGIN SOLUTION
 prediction = {"a": 26, "b": 28, "c": 14, "d": 112, "e": 5, "f": 3, "g": 12, "h": 7}
@@ -106,7 +99,7 @@ check("w05.sizes", prediction, sure=sure)
 
 
 # %% [markdown] id=w05a-windows-md
-# ## Exercise 3 · All windows at once (10 minutes)
+# ## Exercise
 #
 # Two Python loops over a photograph are slow. In week 1 you made the windows of a row as a view: one stride to go to the next window, the same
 # stride to go to the next element. Now two axes become four. From (N, C, H, W) make
@@ -141,7 +134,7 @@ check("w05.windows", windows)
 
 
 # %% [markdown] id=w05a-conv2d-md
-# ## Exercise 4 · conv2d, without a loop (10 minutes)
+# ## Exercise
 #
 # Real pictures have channels, and a layer has several kernels, its *filters*. The weight has shape (O, C, KH, KW): O filters, each with one small
 # kernel for every input channel. A filter looks at all channels at once and *adds up* over them; each filter makes one channel of the output.
@@ -182,7 +175,7 @@ print("the same pictures:", all(torch.equal(mine, theirs) for mine, theirs in zi
 # what processors are best at, so libraries have done it this way for years. The name is *im2col*, image to columns. `im2col` below is your
 # `windows` in another order; unlike the view, it costs memory: each pixel is written once for every window that it is in.
 #
-# ## Exercise 5 · And back: col2im (12 minutes)
+# ## Exercise
 #
 # On the way back, every entry of every column holds a share of some pixel's gradient. A pixel that was in nine windows gets nine shares, and they
 # *add up*: what was read several times is summed on the way back, as with every stretched axis in week 2.
@@ -230,7 +223,7 @@ print(col2im(im2col(ones, (3, 3)), (4, 5), (3, 3))[0, 0].int())
 # %% [markdown] id=w05a-backward-md
 # Not the inverse: it counts in how many windows each pixel was. It is the *transpose*, and that is what backward passes are made of.
 #
-# ## Exercise 6 · The way back through a convolution (12 minutes)
+# ## Exercise
 #
 # With columns $X$ of shape (K, L) and the weight as a matrix $W$ of shape (O, K), the convolution is $Y = W X + b$, a linear layer. Given
 # the gradient $G$ of $Y$, shape (O, L):
@@ -269,7 +262,7 @@ check("w05.conv_backward", conv2d_with_backward)
 
 
 # %% [markdown] id=w05a-maxpool-md
-# ## Exercise 7 · Max pooling (12 minutes)
+# ## Exercise
 #
 # Pooling makes a picture smaller: the largest value of each window survives. It has no parameters, and every channel is pooled by itself. On
 # the way back the winner gets the whole gradient, the others get nothing.
@@ -306,7 +299,7 @@ check("w05.max_pool", max_pool2d)
 
 
 # %% [markdown] id=w05a-grouped-md
-# ## Exercise 8 · Groups (8 minutes)
+# ## Exercise
 #
 # So far every filter looks at all channels. With `groups=G` the channels are divided into G blocks, and the filters too: block 1 of the
 # filters sees only block 1 of the channels, and so on. It is G small convolutions side by side. The weight shrinks to
@@ -359,7 +352,7 @@ viz.image_grid([pixels.grad[0, 0]], titles=["how often each pixel counts"])
 # %% [markdown] id=w05a-count-md
 # Pixels near the middle count most: more windows lead to them. The pattern comes from the strides, which visit some rows more often than others.
 #
-# ## Exercise 9 · Count before you build (10 minutes)
+# ## Exercise
 #
 # A convolution has O · (C / groups) · KH · KW weights, and a bias per filter if it has one. The size of the picture does not matter: that is what
 # sharing buys. For every output position each weight is used once in a multiplication.
@@ -368,15 +361,7 @@ viz.image_grid([pixels.grad[0, 0]], titles=["how often each pixel counts"])
 #
 # | | |
 # |---|---|
-# | a | weights of 32 filters of 3×3 on 3 channels, no bias |
-# | b | the same layer with a bias: all its parameters |
-# | c | weights of 64 filters of 3×3 on 32 channels |
-# | d | weights of a depthwise 3×3 convolution on 32 channels |
-# | e | weights of d, followed by 64 filters of 1×1 (together they can stand in for c) |
-# | f | multiplications of layer a on one picture of 32×32, without padding |
-# | g | weights of a linear layer that maps the same picture, 3×32×32, to the same output, 32×30×30 |
-# | h | receptive field (one side) of three 3×3 layers, one on top of the other |
-# | i | receptive field of a 3×3 layer, then a 2×2 pooling with stride 2, then a 3×3 layer |
+# {questions}
 # %% id=w05a-count role=exercise ex=w05.count
 ### BEGIN SOLUTION
 prediction = {
@@ -437,9 +422,9 @@ print(
 # **Goals.** Learners can predict the shape of any convolution, write it as a view and one einsum, explain why `col2im` adds, and count weights
 # and multiplications.
 #
-# **50 minutes.** 5 the surprise, titles covered · 10 exercise 1, then the explorer on the projector, shapes called out before the slider moves ·
-# 5 exercise 2 by show of hands, f last · 15 exercises 3 and 4 in pairs · 10 exercise 5, the three-pixel example on the board · 5 exercise 9, g
-# guessed aloud. Exercises 6, 7 and 8 are for home.
+# **50 minutes.** 5 the surprise, titles covered · 10 exercise {w05.correlate}, then the explorer on the projector, shapes called out before the slider moves ·
+# 5 exercise {w05.sizes} by show of hands, f last · 15 exercises {w05.windows} and {w05.conv2d} in pairs · 10 exercise {w05.col2im}, the three-pixel example on the board · 5 exercise {w05.count}, g
+# guessed aloud. Exercises {w05.conv_backward}, {w05.max_pool} and {w05.grouped} are for home.
 #
 # **Misconceptions.** "The kernel is flipped" (1: flipped kernel; scipy's convolve flips, its correlate does not). "A padded layer keeps the size"
 # (2: only if p = d (k − 1) / 2). "Windows cost memory" (3: the view does not, im2col does). "Every channel is convolved by itself" (4, 8).
@@ -448,4 +433,4 @@ print(
 #
 # **To think about aloud.** Why is the middle of a receptive field counted most? It lies in the most windows, so far more paths lead to it; the
 # effective field is smaller than the formula says. Why would anybody use 1×1 convolutions? They mix channels and leave space alone: a linear layer
-# at every pixel. Why did exercise 7 ask for a rule about ties? Whole-number pixels and zeros after a ReLU tie all the time.
+# at every pixel. Why did exercise {w05.max_pool} ask for a rule about ties? Whole-number pixels and zeros after a ReLU tie all the time.

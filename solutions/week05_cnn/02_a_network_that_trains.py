@@ -46,7 +46,7 @@ viz.curves(
 # After 20 layers the plain signal is gone, and so would be its gradient. Normalized, it stays about as large as it was, whatever the weights are. This is
 # *batch normalization*: measure on the batch at hand, and correct.
 #
-# ## Exercise 1 · Batch norm, training and evaluation (15 minutes)
+# ## Exercise
 #
 # Each channel has its own mean and variance, over all images *and* all places: axes (0, 2, 3). Then a learned scale and shift, one of each per channel:
 #
@@ -92,7 +92,7 @@ check("w05.batch_norm", BatchNorm2d)
 
 
 # %% [markdown] id=w05b-block-md
-# ## Exercise 2 · The residual block (12 minutes)
+# ## Exercise
 #
 # Normalization keeps the numbers alive. Very deep networks still trained *worse* than shallow ones, on their own training data. The cure: let a block of
 # layers compute not the result, but what to *add* to its input. If there is nothing to add, zeros will do, and the gradient always has a way around.
@@ -138,7 +138,7 @@ check("w05.block", BasicBlock)
 
 
 # %% [markdown] id=w05b-resnet-md
-# ## Exercise 3 · A small ResNet (12 minutes)
+# ## Exercise
 #
 # The whole network, first to last:
 #
@@ -244,10 +244,10 @@ mine.blocks[1].bn1.eps = 1e-3  # a fault, planted
 print("first difference:", first_difference(mine, theirs, pictures))
 mine.blocks[1].bn1.eps = 1e-5
 # %% [markdown] id=w05b-own-md
-# One more: the convolutions of notebook 01 are yours as well. `labkit.mine.notebook(5, 1)` brings your answers here (or the reference where one is still open). Put
+# One more: the convolutions of notebook 01 are yours as well. `labkit.mine.of("convolution")` brings your answers here (or the reference where one is still open). Put
 # your `conv2d` into every layer: then each convolution, each batch norm and each block of this network is your code.
 # %% id=w05b-own
-convolution = labkit.mine.notebook(5, 1)
+convolution = labkit.mine.of("convolution")
 for layer in mine.modules():
     if isinstance(layer, nn.Conv2d):
         layer.forward = lambda x, layer=layer: convolution.conv2d(
@@ -343,8 +343,8 @@ print("in at least 4 of 5 seeds:", sum(verdicts) >= 4)
 # **Goals.** Learners can say what batch norm does in each mode, build a residual block that takes torchvision's weights, and find the first of many layers
 # that is wrong.
 #
-# **50 minutes.** 5 the surprise, the size of the number written down first · 15 exercise 1, the two-number example worked on the board, then the two variances ·
-# 10 exercise 2, the drawing copied by hand · 10 exercise 3 · 10 the milestone on the projector while the class guesses what five hidden units can know. Layer by layer
+# **50 minutes.** 5 the surprise, the size of the number written down first · 15 exercise {w05.batch_norm}, the two-number example worked on the board, then the two variances ·
+# 10 exercise {w05.block}, the drawing copied by hand · 10 exercise {w05.resnet} · 10 the milestone on the projector while the class guesses what five hidden units can know. Layer by layer
 # is for home, or for the first learner whose check names a layer.
 #
 # **Misconceptions.** "momentum 0.1 keeps a tenth of the old" (1). "One variance for both uses" (1). "The mean of a channel is over the batch only" (1: per place).

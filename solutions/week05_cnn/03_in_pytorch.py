@@ -74,7 +74,7 @@ print("the format goes through:", convolved.is_contiguous(memory_format=torch.ch
 
 
 # %% [markdown] id=w05c-features-md
-# ## Exercise 1 · What a layer computes (10 minutes)
+# ## Exercise
 #
 # A trained network is more than its answers: the numbers inside it, its *features*, describe a picture better than its pixels do. To get them out without changing the
 # model, hang a *hook* on a layer: a function that torch calls with the layer, its inputs and its output, every time the layer is used.
@@ -112,7 +112,7 @@ for name in ("conv1", "layer1", "layer3.1.conv2", "layer4", "avgpool"):
 
 
 # %% [markdown] id=w05c-transfer-md
-# ## Exercise 2 · A new head (8 minutes)
+# ## Exercise
 #
 # *Transfer learning*: somebody has trained a network on much data; you have little. Its first layers find edges and shapes that your pictures have as well. So keep them as
 # they are, *frozen*, and train only a new last layer.
@@ -254,8 +254,8 @@ viz.image_grid(
 # %% [markdown] id=w05c-instructor role=instructor
 # **Goals.** Learners can read the printout of a torchvision model, take the output of any layer, and freeze a network with a new head.
 #
-# **50 minutes.** 10 the surprise, both columns guessed first · 5 the layer and its arguments · 5 channels last, strides predicted before the cell runs · 15 exercise 1; leave one
-# hook on purpose and run the model twice · 10 exercise 2 · 5 the six pictures and the table.
+# **50 minutes.** 10 the surprise, both columns guessed first · 5 the layer and its arguments · 5 channels last, strides predicted before the cell runs · 15 exercise {w05.features}; leave one
+# hook on purpose and run the model twice · 10 exercise {w05.transfer} · 5 the six pictures and the table.
 #
 # **Misconceptions.** "Large pictures need many parameters" (surprise). "channels_last is shape (N, H, W, C)": the shape stays. "A hook sees the final answer" (1). "The output that a hook
 # saw stays as it was" (1: overwritten in place). "Freezing after the new head" (2: then nothing is trained at all). "Frozen parameters are enough" (batch norm goes on moving).

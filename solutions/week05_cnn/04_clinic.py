@@ -20,7 +20,7 @@ from labkit import check, datasets, viz
 torch.set_num_threads(1)
 
 # %% [markdown] id=w05d-clothes-md
-# Ten kinds of clothes, one picture of each. Where would *you* look to tell a shirt from a coat, and a bag from all the rest? At the end of exercise 1 you will know where
+# Ten kinds of clothes, one picture of each. Where would *you* look to tell a shirt from a coat, and a bag from all the rest? At the end of exercise {w05.shortcut} you will know where
 # a network looked.
 # %% id=w05d-clothes
 clothes, unseen = datasets.fashion_mnist("train"), datasets.fashion_mnist("test")
@@ -117,7 +117,7 @@ def occlusion_map(model: nn.Module, picture: torch.Tensor, kind: int) -> torch.T
 
 viz.image_grid([boot[0, 0], occlusion_map(net, boot[0], 9)], titles=["boot", "score left"])
 # %% [markdown] id=w05d-shortcut-md
-# ## Exercise 1 · Right for the wrong reason (12 minutes)
+# ## Exercise
 #
 # A second network was trained on pictures from another source. On pictures from that source it is as good as ours. On *our* pictures of bags it fails. Nothing is wrong with the code.
 # %% id=w05d-shortcut-train
@@ -165,7 +165,7 @@ viz.image_grid([bag[0], occlusion_map(suspect, bag, 8)], titles=["their bag", "s
 # %% [markdown] id=w05d-shortcut-after
 # Its test score was fine, because its test pictures had the sticker too. A test set from the same source cannot see a shortcut; only looking can, or pictures from elsewhere.
 #
-# ## Exercise 2 · One picture at a time (10 minutes)
+# ## Exercise
 #
 # Pictures arrive one by one, and are answered one by one, straight after training. The same pictures, the same network, all at once, are answered far better. What will the second line print?
 # %% id=w05d-single-symptom
@@ -219,7 +219,7 @@ except ValueError as error:
 
 
 # %% [markdown] id=w05d-flip-md
-# ## Exercise 3 · The flip that lies (8 minutes)
+# ## Exercise
 #
 # Which way does the shoe point? Half of these sneakers were mirrored to make a balanced data set: label 0 for toe to the left, 1 for toe to the right. To have more pictures, somebody added the most popular
 # augmentation of all, a random horizontal flip. Look at the titles.
@@ -282,7 +282,7 @@ for name, way in {"as found": augment_as_found, "mended": augment}.items():
 # An augmentation is a claim: "this change does not change the answer". A mirrored coat is a coat. A mirrored 2 is not a 2, a digit turned by 180° may be another digit, and a hue is part of the answer when ripe and unripe
 # fruit are told apart. Say the claim aloud before you add one.
 #
-# ## Exercise 4 · A test for convolution (12 minutes)
+# ## Exercise
 #
 # A colleague sends you a `conv2d(x, weight, bias, stride, padding)` and says it equals torch's. Write a test that takes an implementation, calls it, and uses `assert`. It will be run on right implementations, which it must
 # accept, and on eight wrong ones, which it must catch. A call that raises counts as caught.
@@ -326,8 +326,8 @@ check("w05.test_conv", test_conv2d)
 # %% [markdown] id=w05d-instructor role=instructor
 # **Goals.** Learners can ask a network where it looks, tell a shortcut from an ability, name what batch norm does in the wrong mode, and choose inputs for a test of a layer.
 #
-# **50 minutes.** 10 the pictures of the patient, each predicted before the cell runs · 10 exercise 1 in pairs; the first pair with the place keeps it to itself · 10 exercise 2 · 5 exercise 3, the titles read aloud ·
-# 15 exercise 4; collect the inputs on the board, one column per bug.
+# **50 minutes.** 10 the pictures of the patient, each predicted before the cell runs · 10 exercise {w05.shortcut} in pairs; the first pair with the place keeps it to itself · 10 exercise {w05.single} · 5 exercise {w05.flip}, the titles read aloud ·
+# 15 exercise {w05.test_conv}; collect the inputs on the board, one column per bug.
 #
 # **Misconceptions.** "A bright saliency map is an explanation" (it is a slope, at one picture). "A good test score means the right thing was learned" (1). "One picture at a time is the fault" (2: it is right, in evaluation
 # mode). "`eval()` and done" (2: then training goes on in evaluation mode). "Flips are always safe" (3). "Random inputs test everything" (4: not if there are as many filters as channels only by chance).

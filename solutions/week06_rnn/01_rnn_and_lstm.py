@@ -57,7 +57,7 @@ viz.curves(
 #
 # $$h_t = \tanh(W_{ih}\, x_t + b_{ih} + W_{hh}\, h_{t-1} + b_{hh})$$
 #
-# ## Exercise 1 · One step (6 minutes)
+# ## Exercise
 #
 # Two linear layers, added, and a tanh. As in `nn.Linear`, a weight has shape (out, in). `x` holds one step of N sequences.
 #
@@ -85,7 +85,7 @@ check("w06.rnn_cell", rnn_cell)
 
 
 # %% [markdown] id=w06a-rnn-md
-# ## Exercise 2 · Step after step (8 minutes)
+# ## Exercise
 #
 # A layer takes whole sequences. torch's usual order is *time first*, x of (T, N, I): then `x[t]` is one step of all sequences, in one piece. Data often
 # comes *batch first*, (N, T, I); layers have a flag for it. With `batch_first=True` the outputs come batch first as well. The state does not: it has no
@@ -135,7 +135,7 @@ print(
 
 
 # %% [markdown] id=w06a-vanish-md
-# ## Exercise 3 · Where the gradient vanishes (8 minutes)
+# ## Exercise
 #
 # How much does the last state depend on the state k steps before it? `gradient_by_lag` runs your cell for 100 steps with a recurrent matrix that is a
 # rotation times `radius`, sends a gradient of length 1 into the last state, and returns the length of the gradient that arrives k steps earlier, for
@@ -178,7 +178,7 @@ check("w06.vanish", lag)
 
 
 # %% [markdown] id=w06a-lstm-md
-# ## Exercise 4 · The LSTM cell (10 minutes)
+# ## Exercise
 #
 # The way out is a second state, the *cell* c, which no matrix touches. Three *gates*, numbers from 0 to 1 for each unit, decide what happens to it: how
 # much is let in (i), how much is kept (f, the forget gate), how much is shown (o). The *candidate* g is what would be written.
@@ -250,7 +250,7 @@ viz.curves(
 
 
 # %% [markdown] id=w06a-gru-md
-# ## Exercise 5 · The GRU cell (10 minutes)
+# ## Exercise
 #
 # The GRU has the same idea with one state and two gates: *reset* r and *update* z. The blocks of 3H rows stand in the order **r, z, n**:
 #
@@ -289,10 +289,10 @@ check("w06.gru_cell", gru_cell)
 
 
 # %% [markdown] id=w06a-stack-md
-# ## Exercise 6 · Layers on top of each other (8 minutes)
+# ## Exercise
 #
 # The outputs of a layer are a sequence again, so another layer can read them. Each layer has weights of its own and a state of its own: `state` is (h,
-# c), each (L, N, H), row l for layer l. `lstm` below is your exercise 2 with your LSTM cell; it runs one layer. Return the top layer's outputs and the
+# c), each (L, N, H), row l for layer l. `lstm` below is your exercise {w06.rnn} with your LSTM cell; it runs one layer. Return the top layer's outputs and the
 # last states, stacked in the same way.
 #
 # ```
@@ -328,7 +328,7 @@ check("w06.stack", lstm_stack)
 
 
 # %% [markdown] id=w06a-both-md
-# ## Exercise 7 · From both ends (10 minutes)
+# ## Exercise
 #
 # To say what a word means it helps to have read the rest of the sentence. A *bidirectional* layer reads the sequence twice, once from each end, with
 # two sets of weights. At each step the output is both, side by side: first the way forward, then the way back, (T, N, 2H).
@@ -359,7 +359,7 @@ check("w06.bidirectional", bidirectional)
 
 
 # %% [markdown] id=w06a-truncated-md
-# ## Exercise 8 · Cut the past, keep the state (12 minutes)
+# ## Exercise
 #
 # A book is one sequence of a million letters. Unrolled whole, its graph would not fit into any memory. So it is read in segments, and the state is
 # *carried*: the last state of one segment is the first of the next. Carried as numbers, not as a graph: `h.detach()` is the same tensor without its
@@ -596,8 +596,8 @@ print(
 # **Goals.** Learners can write each cell from its formulas, say which axis is time, explain with one plot why a plain RNN forgets, and cut a graph
 # without cutting the memory.
 #
-# **50 minutes.** 5 the surprise, guesses on the board · 10 exercises 1 and 2 · 5 exercise 3, the plot read together · 15 exercise 4 in pairs, the
-# one-unit example worked by hand · 10 exercise 8, the memory plot predicted first · 5 the milestone on the projector. Exercises 5, 6 and 7 are for
+# **50 minutes.** 5 the surprise, guesses on the board · 10 exercises {w06.rnn_cell} and {w06.rnn} · 5 exercise {w06.vanish}, the plot read together · 15 exercise {w06.lstm_cell} in pairs, the
+# one-unit example worked by hand · 10 exercise {w06.truncated}, the memory plot predicted first · 5 the milestone on the projector. Exercises {w06.gru_cell}, {w06.stack} and {w06.bidirectional} are for
 # home.
 #
 # **Misconceptions.** "batch_first moves the state as well" (2). "LSTMs do not have vanishing gradients" (4: with a forget bias of 0 they vanish

@@ -25,7 +25,7 @@ torch.set_num_threads(1)  # small steps: more threads would cost more than they 
 # A network reads a name and ends in a state that should describe it. Here your `lstm` from notebook 01 reads the name *li* three times: alone, in a
 # batch with *ito*, in a batch with *virtanen*. Same letters, same weights. Will it be the same state three times?
 # %% id=w06b-surprise-code
-cells = labkit.mine.notebook(6, 1)  # your answers, or the reference where one is still open
+cells = labkit.mine.of("rnn_and_lstm")  # your answers, or the reference where one is still open
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 source = torch.Generator().manual_seed(0)
 weights = tuple(torch.randn(*shape, generator=source) for shape in [(24, 27), (24, 6), (24,), (24,)])
@@ -53,7 +53,7 @@ viz.padded_batch(["li", "virtanen", "smith", "ito"], title="four names, one tabl
 
 
 # %% [markdown] id=w06b-last-md
-# ## Exercise 1 · The last real step (6 minutes)
+# ## Exercise
 #
 # Keep the lengths beside the table, and read each sequence where *it* ends. `outputs` is (T, N, H), time first as in notebook 01, whatever stands in
 # the padding. Return the output of every sequence at its last real step, (N, H).
@@ -76,7 +76,7 @@ check("w06.last_state", last_real)
 
 
 # %% [markdown] id=w06b-loss-md
-# ## Exercise 2 · A loss without padding (10 minutes)
+# ## Exercise
 #
 # A model that writes predicts the next letter at every step, so its loss is a cross-entropy at every step: of every *real* step. A *mask* of (T, N)
 # says which they are: `torch.arange(T)[:, None] < lengths` compares every step with every length, by broadcasting.
@@ -101,7 +101,7 @@ check("w06.masked_loss", masked_loss)
 
 
 # %% [markdown] id=w06b-pack-md
-# ## Exercise 3 · Pack (12 minutes)
+# ## Exercise
 #
 # Masks make padding harmless; it is still computed. *Packing* leaves it out. Sort the sequences, longest first. Then at step t the ones that are still
 # running are the first few columns, and the real cells of the table, taken *step after step*, make one list without gaps:
@@ -132,7 +132,7 @@ check("w06.pack", pack)
 
 
 # %% [markdown] id=w06b-run-md
-# ## Exercise 4 · Run it packed (12 minutes)
+# ## Exercise
 #
 # A cell does not care how many sequences it gets. At step t give it `batch_sizes[t]` rows: of the data the next ones, of the state the *first* ones. A
 # sequence that has ended keeps its state, which is then the state of its last real step.
@@ -169,7 +169,7 @@ check("w06.packed_run", packed_run)
 
 
 # %% [markdown] id=w06b-unpack-md
-# ## Exercise 5 · And unpack (10 minutes)
+# ## Exercise
 #
 # Outside, nobody wants to know about sorting. Put the data back into a table of (T, N, H), zeros where there is padding, and bring the sequences back
 # into the order in which they came. Return the table and the lengths, both in that order.
@@ -220,7 +220,7 @@ print("steps computed:", len(data), "| in the table:", x.shape[0] * x.shape[1])
 
 
 # %% [markdown] id=w06b-buckets-md
-# ## Exercise 6 · Buckets (6 minutes)
+# ## Exercise
 #
 # The cheapest way to have little padding is to put sequences of similar length into one batch. Sort all positions by length, shortest first, equal
 # lengths in the order of the data, and cut them into batches; the last may be smaller.
@@ -430,7 +430,7 @@ for start in range(0, 20, 5):
 # | `buckets` | a sampler of your own, as `batch_sampler` of a [`DataLoader`](https://docs.pytorch.org/docs/2.13/data.html) |
 #
 # In torch's source: `torch/nn/utils/rnn.py`, which is short and good to read, and `aten/src/ATen/native/PackedSequence.cpp`. `PackedLayer` in
-# `aten/src/ATen/native/RNN.cpp` is your exercise 4.
+# `aten/src/ATen/native/RNN.cpp` is your exercise {w06.packed_run}.
 # %% [markdown] id=w06b-built
 # ## What you built
 #
@@ -450,8 +450,8 @@ for start in range(0, 20, 5):
 # **Goals.** Learners can find out whether a model reads padding, write a mask without looking it up, explain the layout of a packed batch with three
 # names on paper, and set up an honest baseline.
 #
-# **50 minutes.** 5 the surprise · 10 exercises 1 and 2 · 20 exercises 3 and 4 in pairs, with three names on squared paper, one letter per square · 5
-# exercise 6 · 10 the milestone; let the class vote which of the printed names is real before telling that none is. Exercise 5 is for home.
+# **50 minutes.** 5 the surprise · 10 exercises {w06.last_state} and {w06.masked_loss} · 20 exercises {w06.pack} and {w06.packed_run} in pairs, with three names on squared paper, one letter per square · 5
+# exercise {w06.buckets} · 10 the milestone; let the class vote which of the printed names is real before telling that none is. Exercise {w06.unpack} is for home.
 #
 # **Misconceptions.** "Padding with zeros is harmless" (1: the biases are still added, the state moves). "ignore_index=0 masks the padding" (2: and
 # every real 0 as well). "The mean of means is the mean" (2). "Packed is one sequence after the other" (3). "The inverse of an order is the order

@@ -51,7 +51,7 @@ for directions in (1, 2):
 # The weights are called `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, the next layer's `..._l1`, and those of the way back
 # `..._l0_reverse`. They have the order of gates that you know, so they go into your functions as they are:
 # %% id=w06c-layer
-cells = labkit.mine.notebook(6, 1)  # your answers, or the reference where one is still open
+cells = labkit.mine.of("rnn_and_lstm")  # your answers, or the reference where one is still open
 torch.manual_seed(0)
 layer = nn.LSTM(3, 5, bidirectional=True).double()
 print(", ".join(name for name, _ in layer.named_parameters()))
@@ -62,22 +62,14 @@ theirs, (their_h, their_c) = layer(x)
 mine, (my_h, my_c) = cells.bidirectional(x, (zeros, zeros), forward, backward)
 print("your bidirectional layer gives the same:", torch.allclose(mine, theirs), torch.allclose(my_h, their_h))
 # %% [markdown] id=w06c-shapes-md
-# ## Exercise 1 · Which shape? (10 minutes)
+# ## Exercise
 #
 # Predict, without running anything, and set `sure` to how many of the nine you expect to have right. x is (7, 3, 10), seven steps of three sequences;
 # where it says *batch first* it is (3, 7, 10) and the layer has `batch_first=True`. Shapes are tuples, i is a number.
 #
 # | | |
 # |---|---|
-# | a | outputs of `nn.LSTM(10, 20)` |
-# | b | h_n of the same layer |
-# | c | outputs of `nn.LSTM(10, 20)`, batch first |
-# | d | h_n, batch first |
-# | e | outputs of `nn.LSTM(10, 20, num_layers=2, bidirectional=True)` |
-# | f | h_n of that layer |
-# | g | `weight_ih_l0` of `nn.LSTM(10, 20)` |
-# | h | `weight_ih_l1` of the layer of e |
-# | i | all parameters of `nn.GRU(10, 20)`, counted |
+# {questions}
 # %% id=w06c-shapes role=exercise ex=w06.shapes
 ### BEGIN SOLUTION
 prediction = {
@@ -136,7 +128,7 @@ print("rows with a gradient:", embedding.weight.grad.abs().sum(1).nonzero().flat
 
 
 # %% [markdown] id=w06c-classifier-md
-# ## Exercise 2 · A reader of names (12 minutes)
+# ## Exercise
 #
 # Put it together: letters in, one score per language out. The parts are made in `__init__`; write `forward`. Embed the letters, (N, T) to (N, T, E);
 # pack them (the table is batch first, the lengths are in no order); let the LSTM read; join the last states of both directions, forward first; and give
@@ -244,8 +236,8 @@ for n, answer in zip(asked, together.tolist(), strict=True):
 # %% [markdown] id=w06c-instructor role=instructor
 # **Goals.** Learners can predict every shape that goes in and out of `nn.LSTM`, use packed sequences without a recipe, and know where clipping belongs.
 #
-# **50 minutes.** 5 the surprise by show of hands · 15 exercise 1 alone, then in pairs; h and i last · 5 packed, the printed data read against the table
-# on the board · 15 exercise 2 · 10 training and questions.
+# **50 minutes.** 5 the surprise by show of hands · 15 exercise {w06.shapes} alone, then in pairs; h and i last · 5 packed, the printed data read against the table
+# on the board · 15 exercise {w06.classifier} · 10 training and questions.
 #
 # **Misconceptions.** "batch_first changes the state" (1 d). "h_n has the outputs' width" (1 f). "The second layer reads x" (1 h). "outputs[:, -1] is
 # the summary of the sequence" (2: not with padding, not with two directions). "enforce_sorted=True sorts for me" (2: it complains). "padding_idx makes

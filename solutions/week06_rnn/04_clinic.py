@@ -21,7 +21,7 @@ torch.set_num_threads(1)  # small steps: more threads would cost more than they 
 
 
 # %% [markdown] id=w06d-leak-md
-# ## Exercise 1 · What the last batch left behind (8 minutes)
+# ## Exercise
 #
 # A trained GRU is asked about the same batch twice, with another batch in between. Will it give the same answer twice?
 # %% id=w06d-leak-symptom
@@ -81,7 +81,7 @@ check("w06.leak", answers, fault=fault)
 # In truncated training the very same line is right: there the next segment *continues* the sequences of the last. The question to ask of every carried
 # state: whose past is this? In an evaluation the leak shows as a score that changes with the order of the test data.
 #
-# ## Exercise 2 · The step that was too long (10 minutes)
+# ## Exercise
 #
 # A plain RNN with ReLU learns to remember its first input over 40 steps. Its recurrent matrix begins a little too large. The loop clips the gradient to
 # norm 1, and the learning rate is 0.001: no weight should move by more than that in one step. Look at two steps.
@@ -176,7 +176,7 @@ viz.curves(
 # keeps the direction and bounds the length. A run that is clipped at *every* step, though, is a run that nobody looked at: the norm is telling you that
 # the recurrent matrix is too large.
 #
-# ## Exercise 3 · The same name, again and again (10 minutes)
+# ## Exercise
 #
 # A model of Finnish surnames, trained for about ten seconds. Its loss has fallen well below that of letters drawn by their frequency. Here are eight
 # names that it wrote.
@@ -320,7 +320,7 @@ for temperature, names in drawn.items():
 # The model gave chances for every letter all along. At a low temperature it is careful and repeats itself, at a high one it is original and wrong;
 # neither changes its loss, which is measured on given names and never sees what it writes.
 #
-# ## Exercise 4 · A test for an LSTM (12 minutes)
+# ## Exercise
 #
 # Somebody has written `lstm(x, state, weights)`: x (T, N, I), state the pair h and c, each (N, H), weights the four tensors w_ih, w_hh, b_ih, b_hh of
 # one layer. It returns the outputs (T, N, H) and the pair of last states. Write a test that takes such an implementation, calls it, and uses `assert`.
@@ -370,13 +370,13 @@ check("w06.test_lstm", test_lstm)
 # **Goals.** Learners can tell a carried state from a leaked one, put clipping where it acts, separate a model from the code that samples from it, and
 # write a parity test for a layer.
 #
-# **50 minutes.** 10 exercise 1; ask first what "asked twice" should print · 15 exercise 2, the order of the five lines on five cards, sorted by a
-# volunteer · 10 exercise 3, the class votes on a temperature · 15 exercise 4; collect the inputs on the board, one column per bug.
+# **50 minutes.** 10 exercise {w06.leak}; ask first what "asked twice" should print · 15 exercise {w06.explode}, the order of the five lines on five cards, sorted by a
+# volunteer · 10 exercise {w06.repeat}, the class votes on a temperature · 15 exercise {w06.test_lstm}; collect the inputs on the board, one column per bug.
 #
 # **Misconceptions.** "A detach mends the leak" (1: it cuts the graph, the numbers stay). "A smaller learning rate mends an explosion" (2).
 # "clip_grad_norm_ anywhere in the loop is fine" (2). "Greedy is the best sample" (3). "A better loss means better samples" (3). "Zero states are a
 # neutral choice for a test" (4: they hide two bugs).
 #
-# **To think about aloud.** When is a stateful evaluation right? On one long text cut into pieces, in order. What would exercise 2 look like with a
+# **To think about aloud.** When is a stateful evaluation right? On one long text cut into pieces, in order. What would exercise {w06.explode} look like with a
 # matrix of 0.8? The norm would vanish, and nothing would be clipped or learned. Why do low temperatures find so many real names? The likeliest names
 # are those it has seen.

@@ -32,7 +32,7 @@ viz.attention(torch.stack(maps), names=["4 numbers", "64 numbers", "1,024 number
 # have become large. A sum of d products of independent numbers with variance 1 has variance d, so its typical size is √d. Divide by √d, and the scores
 # have the same size for every d.
 #
-# ## Exercise 1 · Who looks at whom (8 minutes)
+# ## Exercise
 #
 # For T queries and S keys of d numbers each, in all leading axes at once:
 #
@@ -84,7 +84,7 @@ viz.attention(attention_weights(asks, offers), words, query=6)
 
 
 # %% [markdown] id=w07a-causal-md
-# ## Exercise 2 · Not into the future (6 minutes)
+# ## Exercise
 #
 # A model that predicts the next token must not see it. A *mask* says for every query which keys it may look at: here, as in torch's function,
 # **True means may look**. Query i sees the keys up to its own position, and itself.
@@ -112,7 +112,7 @@ check("w07.causal_mask", causal_mask)
 
 
 # %% [markdown] id=w07a-batch-md
-# ## Exercise 3 · Causal, and no padding (8 minutes)
+# ## Exercise
 #
 # Sentences of a batch are filled up to one length. The filling, *padding*, is not text, and nobody should look at it. When sentences are to be continued, they are padded on the **left**, so that all of them
 # end in the last column. In week 1 you wrote which tokens are real for padding on the right, `torch.arange(longest) < lengths[:, None]`; here a sentence of n tokens starts in
@@ -139,7 +139,7 @@ check("w07.batch_mask", batch_mask)
 
 
 # %% [markdown] id=w07a-attention-md
-# ## Exercise 4 · Attention with a mask (12 minutes)
+# ## Exercise
 #
 # How does one hide a key? Not by setting its weight to 0 at the end: the rest of the row would no longer sum to 1. Its *score* is replaced before the softmax, by
 # something so negative that $e^{\text{score}}$ is 0. `scores.masked_fill(~mask, value)` writes `value` wherever the mask is False.
@@ -173,7 +173,7 @@ viz.attention(attention(asks, offers, torch.eye(9, dtype=torch.float64), causal_
 
 
 # %% [markdown] id=w07a-split-md
-# ## Exercise 5 · Cut into heads (6 minutes)
+# ## Exercise
 #
 # One map per layer is little: "it" would like to know who slept *and* where. So a layer has several *heads*, each with queries, keys and values of its own, and they
 # work side by side. No new machinery: the D features of each token are cut into `heads` blocks of D / heads *neighboring* features, and the heads become one more leading axis,
@@ -197,7 +197,7 @@ check("w07.split_heads", split_heads)
 
 
 # %% [markdown] id=w07a-merge-md
-# ## Exercise 6 · And together again (4 minutes)
+# ## Exercise
 #
 # The way back: the heads of a token go side by side, head 0 first.
 # %% id=w07a-merge role=exercise ex=w07.merge_heads
@@ -213,7 +213,7 @@ check("w07.merge_heads", merge_heads)
 
 
 # %% [markdown] id=w07a-multi-md
-# ## Exercise 7 · Multi-head attention (15 minutes)
+# ## Exercise
 #
 # The whole layer. `__init__` is given, with the names and shapes of torch's `nn.MultiheadAttention`, so that a state dict passes both ways. Write `forward`:
 #
@@ -288,7 +288,7 @@ print("'dog' comes out the same in both sentences:", torch.allclose(one[0], othe
 # %% [markdown] id=w07a-sinusoidal-md
 # Without help the layer cannot know who bit whom. So each token is told its position. Three ways, in the order in which they were invented.
 #
-# ## Exercise 8 · A clock with many hands (8 minutes)
+# ## Exercise
 #
 # One number that grows with the position would soon be larger than the tokens themselves. A clock has a better idea: hands that turn at different speeds. Pair i of
 # columns holds the sine and the cosine of one hand:
@@ -323,7 +323,7 @@ viz.curves(hands, title="Four hands of the clock", xlabel="position", ylabel="va
 # **Learned positions** need no formula: `nn.Embedding(longest, D)`, one row per position, trained like any weight and added to the tokens. GPT-2 does this. It costs longest · D parameters, and position
 # `longest` does not exist.
 #
-# ## Exercise 9 · Turn, do not add (12 minutes)
+# ## Exercise
 #
 # The third way does not touch the tokens at all. It turns *queries and keys*, in every layer: each pair of neighboring features is a point in the plane, and a token at position p has its pair i turned by
 # the angle $\theta = p / 10000^{2i/D}$, the same angles as the clock:
@@ -384,22 +384,14 @@ viz.curves(
 #
 # A trap for people who load weights: some libraries pair feature i with i + D / 2 instead of neighbors. Both are rotary; a model trained with one is broken under the other.
 #
-# ## Exercise 10 · What does looking cost? (10 minutes)
+# ## Exercise
 #
-# Two sentences of 128 tokens, width D = 64, 4 heads; a layer as in exercise 7, with biases. A product of (n, k) and (k, m) takes n · k · m multiplications. Predict, and set `sure` to how many of the nine you
+# Two sentences of 128 tokens, width D = 64, 4 heads; a layer as in exercise {w07.multi_head}, with biases. A product of (n, k) and (k, m) takes n · k · m multiplications. Predict, and set `sure` to how many of the nine you
 # expect to have right. Arithmetic in Python is fine, torch is not.
 #
 # | | |
 # |---|---|
-# | a | shape of q after `split_heads` |
-# | b | shape of the weights |
-# | c | parameters of the layer, weights and biases |
-# | d | the same with 8 heads |
-# | e | multiplications in `q @ k.mT`, both sentences, all heads |
-# | f | multiplications in the four projections (three in, one out), biases not counted |
-# | g | twice as many tokens: how many times as many weights in the maps of b? |
-# | h | from how many tokens on do scores and weights · values together cost as much as the four projections? |
-# | i | a model with 32 heads reads one text of 8,192 tokens, float32: how many GiB ($2^{30}$ bytes) are the maps of one layer? |
+# {questions}
 # %% id=w07a-cost role=exercise ex=w07.cost
 ### BEGIN SOLUTION
 prediction = {
@@ -464,8 +456,8 @@ print("a fully masked row gives NaN: with need_weights", asked, "| without", pla
 # %% [markdown] id=w07a-instructor role=instructor
 # **Goals.** Learners can write attention with any mask, say why the scores are divided by √d and why −∞ is a trap, cut and merge heads without shuffling numbers, and count what a layer costs.
 #
-# **50 minutes.** 5 the surprise, predicted by show of hands · 10 exercise 1, the two-key example on the board first · 10 exercises 2 and 3 in pairs, the 2 × 3 mask drawn before it is typed · 10 exercise 4; let
-# somebody project the NaN · 10 exercises 5 and 6, with the four-feature example as paper strips · 5 exercise 10, d and i guessed aloud. Exercises 7, 8 and 9 are for home.
+# **50 minutes.** 5 the surprise, predicted by show of hands · 10 exercise {w07.weights}, the two-key example on the board first · 10 exercises {w07.causal_mask} and {w07.batch_mask} in pairs, the 2 × 3 mask drawn before it is typed · 10 exercise {w07.attention}; let
+# somebody project the NaN · 10 exercises {w07.split_heads} and {w07.merge_heads}, with the four-feature example as paper strips · 5 exercise {w07.cost}, d and i guessed aloud. Exercises {w07.multi_head}, {w07.sinusoidal} and {w07.rotary} are for home.
 #
 # **Misconceptions.** "The scale is a detail" (1: the surprise shows what it prevents). "Softmax over dim −2 is the same by symmetry" (1: columns sum to 1). "A token must not look at itself" (2: then the first sees nothing).
 # "A causal mask hides the padding anyway" (3: only padding on the right). "−∞ is the clean way" (4), "`nan_to_num` repairs it" (4: where −∞ was added, the gradient is NaN). "reshape to (B, heads, T, d) is enough" (5: right shape, wrong numbers). "More heads, more

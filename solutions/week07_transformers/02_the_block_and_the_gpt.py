@@ -54,7 +54,7 @@ viz.curves(
 # With the norm last, every sum is brought back to size 1: whatever a block adds, the next norms scale it down, together with all that was there before. With the norm first, nothing ever touches the stream itself. Blocks
 # only add to it, so it grows, and the gradient finds the same straight way back. Such towers train without a careful warm-up ([Xiong et al.](https://arxiv.org/abs/2002.04745)); the price is one more norm at the very end. You will write both.
 #
-# ## Exercise 1 · Layer norm (8 minutes)
+# ## Exercise
 #
 # Batch norm measures a feature over the whole batch. For text that is awkward: sequences have different lengths, and when writing, the batch is one sentence. *Layer
 # norm* measures each token by itself, over its own features, the last axis:
@@ -78,7 +78,7 @@ check("w07.layer_norm", layer_norm)
 
 
 # %% [markdown] id=w07b-rms-md
-# ## Exercise 2 · RMS norm (4 minutes)
+# ## Exercise
 #
 # Does the mean have to go? *RMS norm* keeps it, and only divides by the root of the mean square. No bias either:
 #
@@ -98,7 +98,7 @@ check("w07.rms_norm", rms_norm)
 
 
 # %% [markdown] id=w07b-gelu-md
-# ## Exercise 3 · GELU, twice (6 minutes)
+# ## Exercise
 #
 # ReLU asks: is x positive? *GELU* asks how likely it is that a standard normal number is below x, and multiplies x by that share. It is a ReLU with a smooth corner:
 #
@@ -136,7 +136,7 @@ viz.curves(
 # `LayerNorm` holds the weight and bias of your `layer_norm`. `MultiHeadAttention` is the one of notebook 01, with the parameter names of `nn.MultiheadAttention`: `attend(x)` looks at
 # itself; `attend(x, memory)` takes its queries from `x` and its keys and values from `memory`. The mask is `True` where a position *may* look.
 # %% id=w07b-parts role=setup
-one = labkit.mine.notebook(7, 1)  # your answers, or the reference where a part is still open
+one = labkit.mine.of("attention")  # your answers, or the reference where a part is still open
 attention, causal_mask, rotary = one.attention, one.causal_mask, one.rotary
 split_heads, merge_heads, MultiHeadAttention = one.split_heads, one.merge_heads, one.MultiHeadAttention
 
@@ -154,7 +154,7 @@ class LayerNorm(nn.Module):
 
 
 # %% [markdown] id=w07b-block-md
-# ## Exercise 4 · The block, norm first or last (15 minutes)
+# ## Exercise
 #
 # Attention moves information between positions; two linear layers with a GELU between them then work on each position by itself. Each is a *branch*: it reads the stream and its result is
 # added to it.
@@ -199,7 +199,7 @@ check("w07.block", Block)
 
 
 # %% [markdown] id=w07b-decoder-md
-# ## Exercise 5 · Cross-attention (10 minutes)
+# ## Exercise
 #
 # To translate, a network writes one sentence while it looks at another. An *encoder*, a stack of blocks without a mask, reads the source once; its output is the *memory*. The *decoder* writes, and
 # its block has a third branch between the two that you know: attention whose queries come from the stream, and whose keys and values come from the memory. That is all there is to
@@ -278,7 +278,7 @@ print("same outputs:", same)
 # A network wants numbers. One per character makes long sequences; one per word cannot spell a word it has never met. *Byte-pair encoding* lies between: begin with bytes, which can spell anything, and join
 # the pair that occurs most often into a new token; again, and again. Frequent words end up as one token, rare ones as a few.
 #
-# ## Exercise 6 · Join a pair (6 minutes)
+# ## Exercise
 #
 # `merge` replaces each occurrence of `pair` by `new`, from left to right; a token that has been used up is not used again. By hand: in [1, 2, 3, 1, 2] the pair (1, 2) becomes 9: [9, 3, 9]. In [7, 7, 7] the pair
 # (7, 7) becomes 9: [9, 7].
@@ -303,7 +303,7 @@ check("w07.merge", merge)
 
 
 # %% [markdown] id=w07b-bpe-md
-# ## Exercise 7 · Train the tokenizer (12 minutes)
+# ## Exercise
 #
 # The text is cut into *chunks* first, so that no token reaches from one word into the next: a word with the space before it, a run of other signs, or a run of white space. That is `split`, given below. The plays that
 # we train on have 258,634 chunks, but only 14,669 different ones; so training works on counts: `{b" the": 4378, ...}`.
@@ -346,7 +346,7 @@ check("w07.train_bpe", train_bpe)
 
 
 # %% [markdown] id=w07b-encode-md
-# ## Exercise 8 · Encode (6 minutes)
+# ## Exercise
 #
 # A chunk is encoded the way the tokenizer was trained: start with its bytes, and apply the merges in the order in which they were learned. By hand, with merges [(97, 98), (97, 256)]: `b"aab"` is [97, 97, 98],
 # then [97, 256], then [257].
@@ -366,7 +366,7 @@ check("w07.encode", encode)
 
 
 # %% [markdown] id=w07b-decode-md
-# ## Exercise 9 · Decode (8 minutes)
+# ## Exercise
 #
 # Back to text: tokens 0 to 255 are bytes; token 256 + i is the bytes of the first token of its pair, then those of the second. Join all bytes, and only then turn them into text: an `é` is two bytes, and they may lie in
 # two tokens. A model that writes can also stop in the middle of a character: `data.decode("utf-8", errors="replace")` puts a � there instead of raising.
@@ -415,7 +415,7 @@ print("the first tokens it learned:", [decode([token], merges) for token in rang
 
 
 # %% [markdown] id=w07b-gpt-md
-# ## Exercise 10 · The GPT (15 minutes)
+# ## Exercise
 #
 # | part | what it is | shape |
 # |---|---|---|
@@ -458,15 +458,12 @@ check("w07.gpt", GPT)
 
 
 # %% [markdown] id=w07b-start-md
-# ## Exercise 11 · Before the first step (6 minutes)
+# ## Exercise
 #
 # The weights start small, with a standard deviation of 0.02, so an untrained GPT gives every token about the same probability. Predict, with a pocket calculator but without running the model; two digits
 # after the point are enough.
 #
-# - `loss`: the loss per token, in nats, of a GPT with 320 tokens; `perplexity`: e to the power of that loss;
-# - `doubled`: the loss with 640 tokens;
-# - `per byte`: the first loss, per byte of text, if a token is 1.5 bytes on average;
-# - `saved`: how many parameters tying saves, with 320 tokens and width 96.
+# {questions}
 # %% id=w07b-start role=exercise ex=w07.start
 ### BEGIN SOLUTION
 prediction = {"loss": 5.77, "perplexity": 320, "doubled": 6.46, "per byte": 3.85, "saved": 30720}
@@ -478,7 +475,7 @@ check("w07.start", prediction)
 
 
 # %% [markdown] id=w07b-topk-md
-# ## Exercise 12 · Temperature and top-k (10 minutes)
+# ## Exercise
 #
 # The model gives a score to each of the tokens; somebody has to choose one. Always the largest is *greedy*: the same dull sentence each time. Drawing with the probabilities as they are lets in, now and then, a token that
 # makes no sense, and everything after it has to live with it. Two knobs:
@@ -508,7 +505,7 @@ check("w07.top_k", top_k)
 
 
 # %% [markdown] id=w07b-topp-md
-# ## Exercise 13 · Top-p (10 minutes)
+# ## Exercise
 #
 # How many tokens make sense changes from place to place: after "to be or not to" one does, after "the" hundreds do. *Top-p* keeps the smallest set of the most likely tokens whose probabilities add up to at least p, the *nucleus*, and
 # rescales them so that they add up to 1. By hand, with p = 0.7: [0.3, 0.05, 0.5, 0.15] keeps 0.5 and 0.3, since 0.5 alone is not enough, and becomes [0.375, 0, 0.625, 0].
@@ -537,7 +534,7 @@ viz.sampling_explorer()
 
 
 # %% [markdown] id=w07b-beam-md
-# ## Exercise 14 · Beam search (12 minutes)
+# ## Exercise
 #
 # For a translation there is one best sentence, and neither greedy choice nor luck finds it: the best first word may lead nowhere. *Beam search* keeps the `width` best beginnings. In each step every one of them is continued with every token; of
 # all these, again the best `width` stay. The score of a sentence is the sum of the log-probabilities of its tokens.
@@ -569,7 +566,7 @@ check("w07.beam", beam_search)
 
 
 # %% [markdown] id=w07b-cache-md
-# ## Exercise 15 · The KV cache (12 minutes)
+# ## Exercise
 #
 # To write token 50, the model reads 49 tokens; to write token 51, it reads 50, and computes the keys and values of the first 49 all over again, to the same numbers: a causal mask sees to it that the past does not change. So keep them. `cached(attend, x, cache)` gets a
 # `MultiHeadAttention`, the *new* positions x (B, t, D), and the keys and values of the past, a pair of (B, heads, past, d), or None at the beginning.
@@ -602,13 +599,11 @@ check("w07.cache", cached)
 
 
 # %% [markdown] id=w07b-cost-md
-# ## Exercise 16 · What the cache saves (6 minutes)
+# ## Exercise
 #
 # Predict, in one head of one layer; a *score* is one query against one key, and your `attention` computes them all before it hides some. Each step writes one token and starts from everything so far.
 #
-# - `plain step`: scores in a step that reads 10 tokens, without a cache; `cached step`: the same step with a cache of the first 9;
-# - `plain`: scores in ten such steps together, reading 1, 2, …, 10 tokens, without a cache; `cached`: with one;
-# - `numbers`: how many numbers the cache of a whole model holds after 64 tokens, with 3 layers of width 96.
+# {questions}
 # %% id=w07b-cost role=exercise ex=w07.cache_cost
 ### BEGIN SOLUTION
 prediction = {"plain step": 100, "cached step": 10, "plain": 385, "cached": 55, "numbers": 36864}
@@ -821,8 +816,8 @@ for beams, (sequence, _) in best.items():
 # %% [markdown] id=w07b-instructor role=instructor
 # **Goals.** Learners can draw a pre-norm and a post-norm block from memory, say what a tokenizer's merges are and why bytes lie at the bottom, build a GPT from blocks, and choose a sampling setting for a purpose.
 #
-# **50 minutes.** 5 the surprise, by show of hands · 10 exercise 4, both drawings copied first, exercises 1 to 3 being homework before · 10 exercises 6 and 7, the two-chunk example on the board · 10 exercise 10 from the table · 5 exercise 11, said aloud · 10 the milestone on the
-# projector: it trains while the class plays with the sampling explorer. Exercises 5, 8, 9 and 12 to 16 are for home.
+# **50 minutes.** 5 the surprise, by show of hands · 10 exercise {w07.block}, both drawings copied first, exercises {w07.layer_norm} to {w07.gelu} being homework before · 10 exercises {w07.merge} and {w07.train_bpe}, the two-chunk example on the board · 10 exercise {w07.gpt} from the table · 5 exercise {w07.start}, said aloud · 10 the milestone on the
+# projector: it trains while the class plays with the sampling explorer. Exercises {w07.decoder}, {w07.encode}, {w07.decode} and {w07.top_k} to {w07.cache_cost} are for home.
 #
 # **Misconceptions.** "Layer norm is batch norm for text" (1: other axes, and no second mode). "With the norm first, x is normalized and passed on" (4: the stream is untouched). "The decoder's memory asks" (5). "BPE takes the longest token that fits" (8). "A token is a piece of
 # text" (9: it is a piece of bytes). "Twice the vocabulary, twice the loss" (11). "Temperature acts on probabilities" (12). "Top-p drops what crosses p" (13). "Beam search keeps one continuation per beam" (14). "The cache is an approximation" (15: same logits).

@@ -34,7 +34,7 @@ print(
 #
 # What does the function do that yours does not? It never writes down the square of scores: it works through it in tiles that stay in the fast memory, forward and backward (week 8 builds this). With `enable_gqa=True` several heads of queries share one head of keys.
 #
-# ## Exercise 1 · Who sees what (8 minutes)
+# ## Exercise
 #
 # Three conventions live in one library. One query, five keys, all scores equal, and
 #
@@ -46,12 +46,7 @@ print(
 #
 # | | call |
 # |---|---|
-# | a | `F.scaled_dot_product_attention(q, k, v, attn_mask=two)` |
-# | b | `nn.MultiheadAttention(...)(q, k, v, attn_mask=two)` |
-# | c | `nn.MultiheadAttention(...)(q, k, v, key_padding_mask=two)` |
-# | d | `F.scaled_dot_product_attention(q, k, v, attn_mask=[[0., -inf, -inf, -inf, 0.]])`, as a float tensor |
-# | e | `F.scaled_dot_product_attention(q, k, v, attn_mask=two.float())` |
-# | f | `F.scaled_dot_product_attention(q, k, v, is_causal=True)` |
+# {questions}
 #
 # The documentation: [the function](https://docs.pytorch.org/docs/2.13/generated/torch.nn.functional.scaled_dot_product_attention.html),
 # [the layer](https://docs.pytorch.org/docs/2.13/generated/torch.nn.MultiheadAttention.html).
@@ -135,7 +130,7 @@ for name, value in state.items():
 # %% [markdown] id=w07c-conv1d-ex
 # Everything named `c_…` is a *Conv1D*, a name from the model's first code for a linear layer whose weight is (in, out): it computes `x @ weight + bias`. `nn.Linear` has (out, in) and computes `x @ weight.T + bias`.
 #
-# ## Exercise 2 · It loads, and babbles (8 minutes)
+# ## Exercise
 #
 # A colleague's function turns Conv1D weights for `nn.Linear`. Every shape fits, nothing complains, and the model writes nonsense. Find out why; mend the function, and name the fault: `"square weights"`, `"biases"`, `"names"` or `"copies"`.
 # %% id=w07c-conv1d role=exercise ex=w07.conv1d
@@ -162,7 +157,7 @@ check("w07.conv1d", to_linear, fault=fault)
 
 
 # %% [markdown] id=w07c-gpt2-md
-# ## Exercise 3 · GPT-2's weights in your model (12 minutes)
+# ## Exercise
 #
 # Your GPT has other names. `NAMES` says what each part of a name becomes; a name may contain two of them, so apply them all, in this order. GPT-2 stores queries, keys and values in one matrix, in the order of your `in_proj_weight`. What is left is to turn
 # what has to be turned: the Conv1D weights, and nothing else.
@@ -201,7 +196,7 @@ check("w07.from_gpt2", from_gpt2)
 # %% [markdown] id=w07c-gpt2-after
 # Your GPT of notebook 02 with these weights, beside labkit's, which took them unchanged. `labkit.mine` brings your blocks here, or the reference where a part is still open.
 # %% id=w07c-gpt2-run
-parts = labkit.mine.notebook(7, 2)
+parts = labkit.mine.of("the_block_and_the_gpt")
 mine = parts.GPT(50, 16, 12, 3, 2)
 print("names fit:", mine.load_state_dict(from_gpt2(state, NAMES)))
 tokens = torch.randint(0, 50, (2, 9), generator=torch.Generator().manual_seed(1))
@@ -217,7 +212,7 @@ print("with the square weights forgotten:", torch.allclose(wrong, theirs, atol=1
 
 
 # %% [markdown] id=w07c-bert-md
-# ## Exercise 4 · BERT's weights in your block (10 minutes)
+# ## Exercise
 #
 # BERT reads instead of writing: no causal mask, norm last, the exact GELU. Its linear layers are `nn.Linear`, nothing to turn; but queries, keys and values have a layer each, and `in_proj_weight` wants them one below the other, queries first. Write the state dict of
 # one block, number `number`. Every name begins with `encoder.layer.{number}.`, and `BERT_NAMES` says what the other parts become; weight and bias alike. `attention.self.query`, `.key` and `.value` become
@@ -298,9 +293,9 @@ print("torch's layers equal it:", torch.allclose(theirs[tokens_only], hidden[tok
 # %% [markdown] id=w07c-instructor role=instructor
 # **Goals.** Learners can say for each of torch's masks what True means, read a state dict they have never seen, and carry weights between two layouts with proof that it worked.
 #
-# **50 minutes.** 5 the surprise, by show of hands · 10 exercise 1 in pairs, the documentation open · 10 exercise 2; let them find it by comparing outputs, not by reading · 15 exercise 3 · 10 exercise 4, or for home.
+# **50 minutes.** 5 the surprise, by show of hands · 10 exercise {w07.masks} in pairs, the documentation open · 10 exercise {w07.conv1d}; let them find it by comparing outputs, not by reading · 15 exercise {w07.from_gpt2} · 10 exercise {w07.bert_layer}, or for home.
 #
 # **Misconceptions.** "True means keep everywhere" (1). "is_causal works with a cache" (1, and the surprise). "If it loads, it is right" (2, 3). "All matrices are stored alike" (3: the tables are turned). "Query, key, value is the alphabet's order" (4).
 #
-# **To think about aloud.** Why did GPT-2 store weights as (in, out)? Its first code computed x @ W, and a checkpoint outlives the code. How would you find the mistake in exercise 2 with hooks, as in week 5? The first part that differs is the first `c_proj`. Why may the outputs at
+# **To think about aloud.** Why did GPT-2 store weights as (in, out)? Its first code computed x @ W, and a checkpoint outlives the code. How would you find the mistake in exercise {w07.conv1d} with hooks, as in week 5? The first part that differs is the first `c_proj`. Why may the outputs at
 # padded positions differ? They attend to real tokens, but nobody reads them; how they are treated is a detail of each implementation.

@@ -20,7 +20,7 @@ torch.set_num_threads(1)  # small models: more threads would cost more than they
 
 
 # %% [markdown] id=w07d-noise-md
-# ## Exercise 1 · Better than possible (12 minutes)
+# ## Exercise
 #
 # Here is a test that every language model must *fail*: tokens drawn at random, six kinds, nothing to learn. The best anybody can do is to give each of the six the same probability, a loss of ln 6. The model below has one layer of
 # attention, with torch's own causal mask. Before you run the cell: where will its loss end?
@@ -115,7 +115,7 @@ viz.attention(influence(lambda x: attend(x, matrices), probe), title="Influence,
 # %% [markdown] id=w07d-keep-md
 # One mean over the wrong axis, and the mask was worth nothing. A mask guards the attention only; anything else that mixes tokens, a normalization, a pooling, a batch norm over time, needs its own answer to "who may see whom".
 #
-# ## Exercise 2 · Keep or drop? (10 minutes)
+# ## Exercise
 #
 # A batch of sentences, padded on the right, goes through `nn.MultiheadAttention`. Nobody is to look at padding. The function was tested on sentences without padding, and nothing was noticed. What will the two lines print?
 # %% id=w07d-keep-symptom
@@ -171,14 +171,14 @@ check("w07.keep_or_drop", encode, fault=fault)
 
 
 # %% [markdown] id=w07d-induction-md
-# ## Exercise 3 · What is this head for? (15 minutes)
+# ## Exercise
 #
 # A task that cannot be learned by heart: a random piece of text, then the same piece again, and again. Nobody can predict the first round. From the second on it is easy, *if* one can look up what came after the same token last time. The length of the piece
 # changes from batch to batch, so counting a fixed number of steps back does not help.
 #
 # The model has two layers of attention, two heads each, and nothing else: no feed-forward part. It is made of what you wrote in notebook 01. Training takes about 20 seconds.
 # %% id=w07d-induction-model
-mine = labkit.mine.notebook(7, 1)
+mine = labkit.mine.of("attention")
 
 
 class Layer(nn.Module):
@@ -286,7 +286,7 @@ for silent in (0, 1):
 
 
 # %% [markdown] id=w07d-causal-md
-# ## Exercise 4 · A test for the future (12 minutes)
+# ## Exercise
 #
 # A colleague sends you a language model: `model(tokens)` takes whole numbers below 11, shape (B, T), any T up to 30, and returns logits (B, T, 11). Write a test that fails if any place sees anything of its future. It will be run on right models, which it must accept, and
 # on eight wrong ones, which it must catch. A call that raises counts as caught.
@@ -316,7 +316,7 @@ check("w07.test_causal", test_causal)
 
 
 # %% [markdown] id=w07d-permutation-md
-# ## Exercise 5 · A test for order (8 minutes)
+# ## Exercise
 #
 # The other property: attention without positions and without a mask treats its tokens as a set. Exchange the tokens, and the outputs are exchanged in the same way, each of them unchanged. `layer(x)` takes (B, T, 8) and returns (B, T, 8).
 # Write a test that fails if the order of the tokens matters in any way. This catches heads that were cut with a reshape alone, which no check of shapes can see.
@@ -402,11 +402,11 @@ print(
 # %% [markdown] id=w07d-instructor role=instructor
 # **Goals.** Learners can prove that a model sees the future or does not, use either of torch's mask conventions without guessing, say what a head does and how they know, and test a layer by its symmetries.
 #
-# **50 minutes.** 5 the noise, losses guessed aloud · 10 exercise 1, the influence map on the projector · 5 exercise 2, the table covered until both lines are explained · 15 exercise 3; start the training, then let pairs draw by hand where the head should look ·
-# 15 exercise 4, bugs collected on the board before anybody types. Exercise 5 is for home.
+# **50 minutes.** 5 the noise, losses guessed aloud · 10 exercise {w07.leak}, the influence map on the projector · 5 exercise {w07.keep_or_drop}, the table covered until both lines are explained · 15 exercise {w07.induction}; start the training, then let pairs draw by hand where the head should look ·
+# 15 exercise {w07.test_causal}, bugs collected on the board before anybody types. Exercise {w07.test_permutation} is for home.
 #
 # **Misconceptions.** "The mask is right, so nothing leaks" (1). "A low loss is good news" (1: ask what the lowest possible is). "True is True" (2). "It works on full sentences" (2: the only ones where an exchanged mask drops everything). "The head looks at the same token"
 # (3: at the one after it, 11 back, not 12). "A map explains" (3: silence it). "Testing one place is testing all" (4: leaks at the first place, or after place 8). "Reversing is as good as any other order" (5: neighbors stay neighbors).
 #
-# **To think about aloud.** Why can a model with one layer not do exercise 3? The query knows its own token and every key knows only its own token; "what came before you" has to be written down by a layer below. Why was the period 12 left out of training? A
+# **To think about aloud.** Why can a model with one layer not do exercise {w07.induction}? The query knows its own token and every key knows only its own token; "what came before you" has to be written down by a layer below. Why was the period 12 left out of training? A
 # model could have learned nine fixed distances; that it finds a tenth shows that it compares tokens. Why does silencing layer 0 hurt as much as silencing layer 1? A chain breaks at either link.

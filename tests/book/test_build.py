@@ -1,17 +1,22 @@
 """Building the fixture course: what is written, run and refused, and the way back from a notebook."""
 
 import json
+import random
 import shutil
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from labkit import viz
+from labkit import exercises, paths, viz
 from labkit.book import build as build_module
 from labkit.book.build import BuildError, build, release_notebooks, stale
-from labkit.book.importer import import_back
+from labkit.book.driver import install_merge_driver
+from labkit.book.importer import import_back, with_markers
 from labkit.book.notebook import dumps, labkit_of, make_cell, read, write
-from labkit.book.percent import LessonError
+from labkit.book.percent import LessonError, parse, parts
+from labkit.exercises.declare import Implement, Mistake
 from labkit.verdict import RECORD_MIME, Verdict
 
 from .test_percent import COURSE, KNOWN
@@ -110,15 +115,60 @@ def test_stale_names_what_differs(course):
     assert stale(course, known=KNOWN) == [course / "solutions/week02_models/01_linear.ipynb"]  # not run yet
 
 
-def test_a_changed_figure_is_drawn_again(course, tmp_path, monkeypatch):
+@pytest.fixture
+def drawing(course, tmp_path, monkeypatch):
+    """A lesson with a figure, built, and the folder of labkit.viz that counts as its own."""
     figures = shutil.copytree(Path(viz.__file__).parent, tmp_path / "viz")
     monkeypatch.setattr(viz, "__file__", str(figures / "__init__.py"))
     edit(course / SECOND, "print(line(", "from labkit import viz\nviz.strides((2, 3))\nprint(line(")
     build(course, known=KNOWN, say=quiet)
-    edit(figures / "plots.py", "import math", "import math  # curves, which the lesson does not draw")
-    assert stale(course, known=KNOWN) == []
-    edit(figures / "svg.py", "from html import", "# what strides stands on\nfrom html import")
+    return course, figures
+
+
+def test_a_changed_figure_is_drawn_again(drawing):
+    course, figures = drawing
+    edit(figures / "svg.py", "def text_width(", "def text_width(  # what strides stands on\n    ")
     assert stale(course, known=KNOWN) == [course / "solutions/week02_models/01_linear.ipynb"]
+
+
+def test_what_draws_nothing_here_makes_nothing_stale(drawing):
+    course, figures = drawing
+    edit(figures / "storage.py", "import math\n", "import math as math\nimport re as re\n")
+    edit(figures / "storage.py", "def strides(", "# a comment above\ndef strides(")
+    edit(figures / "explore.py", "def strides_explorer(", "def strides_explorer(  # not used here\n    ")
+    edit(figures / "plots.py", "def curves(", "def curves(  # nor this\n    ")
+    assert stale(course, known=KNOWN) == []
+
+
+def declaring(monkeypatch, **facts):
+    """The fixture's exercise as if it were declared with these facts."""
+    common = {"title": "Strides", "minutes": 8, "mistakes": (), "cases": (), "oracle": None}
+    declared = Implement(
+        **{"id": "f1.strides", "hints": ("a", "b", "c"), "passed": "Good.", **common, **facts}
+    )
+    monkeypatch.setattr(exercises, "all_exercises", lambda: {"f1.strides": declared})
+
+
+def test_a_notebook_is_stale_when_its_boxes_are_not_when_a_hint_is(course, monkeypatch):
+    declaring(monkeypatch)
+    build(course, known=KNOWN, say=quiet)
+    declaring(monkeypatch, hints=("A", "B", "C"), mistakes=(Mistake("off", "By one.", None),), needs=("w.a",))
+    assert stale(course, known=KNOWN) == []
+    path = course / "solutions/week01_arrays/01_strides.ipynb"
+    printed = ({"passed": "Well."}, {"cases": (1, 2)}, {"reference": "NumPy"}, {"grads": ("x",)})
+    for change in printed:
+        declaring(monkeypatch, **change)
+        assert stale(course, known=KNOWN) == [path], change
+
+
+def test_a_changed_hint_makes_no_notebook_of_the_course_stale(monkeypatch):
+    """What is stale before is stale after: of 29 notebooks a hint and a mistake touch none."""
+    root, before = paths.root(), stale(paths.root())
+    declared = {
+        key: replace(ex, hints=("x", "y", "z"), mistakes=()) for key, ex in exercises.all_exercises().items()
+    }
+    monkeypatch.setattr(exercises, "all_exercises", lambda: declared)
+    assert stale(root) == before
 
 
 def test_edited_outputs_are_not_stale_but_edited_cells_are(course):
@@ -211,6 +261,36 @@ def test_release_notebooks_are_the_learner_notebooks(built):
         assert path.read_text(encoding="utf-8") == dumps(nb)
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_a_merge_of_solution_notebooks_takes_theirs_and_says_to_build(course):
+    def git(*words):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+        done = subprocess.run(["git", "-C", str(course), *identity, *words], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def commit(words):
+        edit(course / FIRST, "The last axis is dense", words)
+        build(course, execute=False, known=KNOWN, say=quiet)
+        git("commit", "-qam", words)
+
+    git("init", "-q", "-b", "main")
+    install_merge_driver(course)
+    git("add", ".")
+    git("commit", "-qm", "start")
+    git("switch", "-qc", "theirs")
+    commit("Theirs: the last axis is dense")
+    git("switch", "-q", "main")
+    nb = read(solution(course))
+    labkit_of(nb)["executed"] = "mine"
+    nb["cells"][-1]["outputs"] = []
+    write(solution(course), nb)
+    git("commit", "-qam", "mine")
+    assert "Run `make build` when the merge is done" in git("merge", "-m", "both", "theirs")
+    assert solution(course).read_text() == git("show", f"theirs:{solution(course).relative_to(course)}")
+    assert stale(course, known=KNOWN) == []
+
+
 # import back
 
 
@@ -266,3 +346,75 @@ def test_an_import_that_would_break_the_source_is_refused(course):
     solution(course).write_text(json.dumps([]))
     with pytest.raises(LessonError, match="no notebook cells"):
         import_back(solution(course))
+
+
+def edited(root, id, change):
+    """Change one cell of the solution notebook, import it, and return the lesson's cell."""
+    nb = read(solution(root))
+    cell = next(cell for cell in nb["cells"] if cell["id"] == id)
+    cell["source"] = change(cell["source"])
+    write(solution(root), nb)
+    assert import_back(solution(root)) == [id]
+    cells, problems = parse((root / FIRST).read_text())
+    assert problems == []
+    return cell["source"], next(found for found in cells if found.id == id)
+
+
+def test_an_edited_solution_comes_back_between_its_markers(course):
+    text, cell = edited(
+        course,
+        "f1-strides",
+        lambda text: text.replace("    out = []\n", "    out = list[int]()\n    # new\n"),
+    )
+    assert "    ### BEGIN SOLUTION\n    out = list[int]()\n    # new\n    for axis" in cell.source
+    assert parts(cell.source)[1] == text and "NotImplementedError" in parts(cell.source)[0]
+    text, cell = edited(course, "f1-strides", lambda text: text.replace("Row-major", "C-order"))
+    assert "C-order" in parts(cell.source)[0], "a line that is given stays given"
+
+
+def test_an_edited_solution_keeps_its_stub(course):
+    _, cell = edited(course, "f1-predict", lambda text: text.replace("3", "len(steps)"))
+    assert parts(cell.source) == ('prediction = {"a": ...}', 'prediction = {"a": len(steps)}')
+
+
+TWO_GAPS = '''def f(x):
+    """Given."""
+    ### BEGIN SOLUTION
+    a = 1
+    b = 2
+    return a + b
+    ### STUB
+    # return ...
+    ### END SOLUTION
+
+
+def g(x):
+    ### BEGIN SOLUTION
+    c = 3
+    return c
+    ### END SOLUTION
+
+
+h = 1'''
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_whatever_is_edited_inside_a_solution_the_learners_part_stays(seed):
+    rng = random.Random(seed)
+    learner, text = parts(TWO_GAPS)
+    lines = text.split("\n")
+    first, last = rng.choice([(2, 5), (8, 10)])
+    for _ in range(rng.randint(1, 3)):
+        place = rng.randrange(first, last + 1)
+        stop = rng.randint(place, last)
+        new = [f"    n{rng.randrange(99)} = {rng.randrange(99)}" for _ in range(rng.randint(0, 3))]
+        lines[place:stop] = new
+        last += len(new) - (stop - place)
+    marked = with_markers(TWO_GAPS, "\n".join(lines), "a.py:1")
+    assert parts(marked) == (learner, "\n".join(lines))
+
+
+def test_an_edit_across_the_edge_of_a_solution_is_refused():
+    text = parts(TWO_GAPS)[1].replace('    """Given."""\n    a = 1\n', "    pass\n    pass\n    pass\n")
+    with pytest.raises(LessonError, match=r"a\.py:1: the edit crosses the edge of the solution"):
+        with_markers(TWO_GAPS, text, "a.py:1")

@@ -7,7 +7,7 @@ import pytest
 
 from labkit import exercises
 from labkit.book.course import lesson_paths, promised_minutes, read_course, read_lesson
-from labkit.book.percent import Lesson, LessonError, learner_source, parse
+from labkit.book.percent import Lesson, LessonError, parse, parts
 
 COURSE = Path(__file__).parent / "course"
 REPOSITORY = Path(__file__).parents[2]
@@ -76,12 +76,12 @@ def test_one_week_is_read_but_ids_are_compared_with_all(course):
 def test_the_learner_gets_a_stub_at_the_indent_of_the_marker():
     around = "class A:\n    def f(self):\n{}\n\nb = 2"
     source = around.format("        ### BEGIN SOLUTION\n        return 1\n        ### END SOLUTION")
-    assert learner_source(source) == around.format('        raise NotImplementedError("your code here")')
+    assert parts(source)[0] == around.format('        raise NotImplementedError("your code here")')
 
 
 def test_the_source_may_give_its_own_stub():
     source = "### BEGIN SOLUTION\na = 1\n### STUB\n# a = ...\n#\n# # which one?\n### END SOLUTION"
-    assert learner_source(source) == "a = ...\n\n# which one?"
+    assert parts(source)[0] == "a = ...\n\n# which one?"
 
 
 @pytest.mark.parametrize(

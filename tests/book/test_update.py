@@ -213,7 +213,7 @@ def test_git_merges_lessons_by_cell(course, release):
     assert not install_merge_driver(course)
     git(course, "init", "-q", "-b", "main")
     assert install_merge_driver(course) and install_merge_driver(course)
-    assert (course / ".gitattributes").read_text() == ATTRIBUTES + "\n"
+    assert (course / ".gitattributes").read_text() == "\n".join(ATTRIBUTES) + "\n"
     git(course, "add", ".")
     git(course, "commit", "-qm", "release")
     git(course, "switch", "-qc", "upstream")

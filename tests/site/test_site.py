@@ -117,12 +117,12 @@ def solution_lines(lesson) -> set[str]:
     """Lines that are in the solutions and in nothing that learners get."""
     given = {line.strip() for cell in lesson.cells for line in cell.learner_source.split("\n")}
     exercises = [cell for cell in lesson.cells if cell.role == "exercise"]
-    return {line.strip() for cell in exercises for line in cell.source.split("\n")} - given
+    return {line.strip() for cell in exercises for line in cell.solution.split("\n")} - given
 
 
 def test_solutions_are_left_out_or_folded():
     lesson = read_lesson(ROOT, ROOT / "solutions/week05_cnn/01_convolution.py")
-    secret = {line for line in solution_lines(lesson) if not line.startswith("###")}
+    secret = solution_lines(lesson)
     assert len(secret) > 20
 
     def shown(cells):
@@ -132,6 +132,9 @@ def test_solutions_are_left_out_or_folded():
     cells = lesson_page(ROOT, lesson, solutions=True)["cells"]
     folded = [cell for cell in cells if "hide-input" in cell["metadata"].get("tags", [])]
     assert secret <= shown(folded) and not secret & shown([cell for cell in cells if cell not in folded])
+    assert not [line for line in shown(folded) if line.startswith(("###", "# prediction ="))], (
+        "markers, stubs"
+    )
 
 
 def test_a_page_shows_demonstrations_and_no_verdicts():

@@ -5,7 +5,6 @@ from labkit.exercises.declare import Case, Implement, Mistake
 exercise = Implement(
     title="Return a constant",
     minutes=2,
-    level=1,
     engine="python",
     cases=[Case("answer()", lambda draw: {})],
     oracle=lambda: 42,

@@ -14,7 +14,6 @@ def _broken_average(values):
 exercise = Fix(
     title="Find the fault",
     minutes=6,
-    level=1,
     needs=("w00.shapes",),
     engine="python",
     cases=[

@@ -11,7 +11,6 @@ def _row_means_of_columns(x):
 exercise = Implement(
     title="Read a shape failure",
     minutes=5,
-    level=1,
     needs=("w00.answer",),
     cases=[
         Case("2 by 3", lambda draw: {"x": draw.normal(2, 3)}),

@@ -6,18 +6,15 @@ from labkit.lazy import torch
 exercise = Predict(
     title="Predict, then run",
     minutes=4,
-    level=1,
     needs=("w00.row_means",),
     items={
         "a": Item(
-            "the shape of torch.zeros(2, 3) + torch.zeros(3)",
+            "`torch.zeros(2, 3) + torch.zeros(3)`",
             lambda: tuple((torch.zeros(2, 3) + torch.zeros(3)).shape),
         ),
-        "b": Item(
-            "the shape of torch.zeros(2, 3).sum(dim=0)", lambda: tuple(torch.zeros(2, 3).sum(dim=0).shape)
-        ),
+        "b": Item("`torch.zeros(2, 3).sum(dim=0)`", lambda: tuple(torch.zeros(2, 3).sum(dim=0).shape)),
         "c": Item(
-            "the shape of torch.zeros(4, 1) * torch.zeros(1, 5)",
+            "`torch.zeros(4, 1) * torch.zeros(1, 5)`",
             lambda: tuple((torch.zeros(4, 1) * torch.zeros(1, 5)).shape),
         ),
     },

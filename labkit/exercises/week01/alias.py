@@ -13,7 +13,6 @@ def _standardize_in_place(x):
 exercise = Fix(
     title="The data that changed overnight",
     minutes=8,
-    level=2,
     needs=("w01.share",),
     cases=[
         Case("5 by 2", lambda draw: {"x": draw.normal(5, 2)}),

@@ -11,17 +11,16 @@ def _batch_stride(axis):
 exercise = Predict(
     title="What (64, 3, 224, 224) means",
     minutes=6,
-    level=1,
     needs=("w01.position",),
     items={
-        "images": Item("how many images are in the batch", lambda: 64),
-        "next image": Item("elements from one image to the next", _batch_stride(0)),
-        "next channel": Item("elements from red to green of the same pixel", _batch_stride(1)),
-        "pixel below": Item("elements from a pixel to the one below it", _batch_stride(2)),
-        "megabytes": Item(
-            "size in memory, float32, in millions of bytes", lambda: 64 * 3 * 224 * 224 * 4 / 1e6
+        "images": Item("how many images are in the batch?", lambda: 64),
+        "next image": Item(
+            "how many elements is it from one image to the same place in the next?", _batch_stride(0)
         ),
-        "position": Item("position of element [1, 2, 0, 5]", lambda: 3 * 224 * 224 + 2 * 224 * 224 + 5),
+        "next channel": Item("from the red to the green of the same pixel?", _batch_stride(1)),
+        "pixel below": Item("from a pixel to the one below it, same channel?", _batch_stride(2)),
+        "megabytes": Item("how large is it in memory?", lambda: 64 * 3 * 224 * 224 * 4 / 1e6),
+        "position": Item("where does element [1, 2, 0, 5] lie?", lambda: 3 * 224 * 224 + 2 * 224 * 224 + 5),
     },
     mistakes=[
         Mistake("three images", "The first axis is the batch: 64 images of 3 channels each.", {"images": 3}),

@@ -8,7 +8,6 @@ from labkit.lazy import torch
 exercise = Implement(
     title="Puzzle: count the classes",
     minutes=3,
-    level=1,
     needs=("w01.broadcast_shape",),
     cases=[
         Case("nine labels", lambda draw: {"labels": np.array([0, 2, 1, 2, 2, 4, 0, 2, 1]), "classes": 5}),

@@ -48,7 +48,6 @@ def _torch_broadcast_shapes(a, b):
 exercise = Implement(
     title="The broadcast rule",
     minutes=10,
-    level=1,
     needs=("w01.strides",),
     engine="python",
     cases=[

@@ -19,7 +19,6 @@ def _confusion_once(truth, guess, classes):
 exercise = Implement(
     title="Count the confusions",
     minutes=10,
-    level=2,
     needs=("w01.pick",),
     also=("confusion matrix",),
     cases=[

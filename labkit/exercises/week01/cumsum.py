@@ -6,7 +6,6 @@ from labkit.lazy import torch
 exercise = Implement(
     title="Puzzle: running sum",
     minutes=5,
-    level=2,
     needs=("w01.broadcast_shape",),
     cases=[
         Case("five", lambda draw: {"x": draw.normal(5)}),

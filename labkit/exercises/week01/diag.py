@@ -6,7 +6,6 @@ from labkit.lazy import torch
 exercise = Implement(
     title="Puzzle: a vector on the diagonal",
     minutes=4,
-    level=2,
     needs=("w01.broadcast_shape",),
     cases=[
         Case("three", lambda draw: {"v": draw.normal(3)}),

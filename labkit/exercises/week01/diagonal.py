@@ -6,7 +6,6 @@ from labkit.lazy import torch
 exercise = Implement(
     title="The diagonal of a matrix",
     minutes=6,
-    level=2,
     needs=("w01.windows",),
     cases=[
         Case("wide", lambda draw: {"x": draw.normal(3, 5)}),

@@ -6,7 +6,6 @@ from labkit.lazy import torch
 exercise = Implement(
     title="Puzzle: all pairwise distances",
     minutes=6,
-    level=2,
     needs=("w01.broadcast_shape",),
     cases=[
         Case("3 and 4 points in the plane", lambda draw: {"a": draw.normal(3, 2), "b": draw.normal(4, 2)}),

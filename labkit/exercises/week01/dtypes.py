@@ -22,24 +22,24 @@ def _dtype_of(make):
 exercise = Predict(
     title="Which dtype comes out?",
     minutes=8,
-    level=1,
     items={
-        "a": Item("i", _dtype_of(lambda i, h, f: i)),
-        "b": Item("i / 2", _dtype_of(lambda i, h, f: i / 2)),
-        "c": Item("i // 2", _dtype_of(lambda i, h, f: i // 2)),
-        "d": Item("i * 2.5", _dtype_of(lambda i, h, f: i * 2.5)),
-        "e": Item("h * f", _dtype_of(lambda i, h, f: h * f)),
+        "a": Item("`i`", _dtype_of(lambda i, h, f: i)),
+        "b": Item("`i / 2`", _dtype_of(lambda i, h, f: i / 2)),
+        "c": Item("`i // 2`", _dtype_of(lambda i, h, f: i // 2)),
+        "d": Item("`i * 2.5`", _dtype_of(lambda i, h, f: i * 2.5)),
+        "e": Item("`h * f`", _dtype_of(lambda i, h, f: h * f)),
         "f": Item(
-            "f + torch.from_numpy(np.ones(2))", _dtype_of(lambda i, h, f: f + torch.from_numpy(np.ones(2)))
+            "`f + torch.from_numpy(np.ones(2))`", _dtype_of(lambda i, h, f: f + torch.from_numpy(np.ones(2)))
         ),
         "g": Item(
-            "f + torch.tensor(1.0, dtype=torch.float64)",
+            "`f + torch.tensor(1.0, dtype=torch.float64)`",
             _dtype_of(lambda i, h, f: f + torch.tensor(1.0, dtype=torch.float64)),
         ),
         "h": Item(
-            "torch.tensor([True, False]).sum()", _dtype_of(lambda i, h, f: torch.tensor([True, False]).sum())
+            "`torch.tensor([True, False]).sum()`",
+            _dtype_of(lambda i, h, f: torch.tensor([True, False]).sum()),
         ),
-        "i": Item("i += 0.5", _dtype_of(lambda i, h, f: i.add_(0.5))),
+        "i": Item("`i += 0.5`", _dtype_of(lambda i, h, f: i.add_(0.5))),
     },
     mistakes=[
         Mistake("whole numbers are floats", "a: a list of whole numbers makes int64.", {"a": "float32"}),

@@ -51,7 +51,6 @@ def _einsum_sums_common(spec, a, b):
 exercise = Implement(
     title="Einsum for two",
     minutes=15,
-    level=3,
     needs=("w01.expand", "w01.mean"),
     cases=[
         Case(

@@ -7,7 +7,6 @@ from labkit.lazy import torch
 exercise = Implement(
     title="Broadcast with a stride of 0",
     minutes=10,
-    level=2,
     needs=("w01.broadcast_shape", "w01.windows"),
     cases=[
         Case("a row", lambda draw: {"x": draw.normal(3), "shape": (4, 3)}),

@@ -13,7 +13,6 @@ def _in_storage_order(x):
 exercise = Implement(
     title="There and back, from memory",
     minutes=5,
-    level=1,
     needs=("w01.reshape",),
     cases=[
         Case("10 by 5", lambda draw: {"x": draw.normal(10, 5)}),

@@ -40,7 +40,6 @@ def _index_by_sizes(position, shape):
 exercise = Implement(
     title="From position back to index",
     minutes=8,
-    level=2,
     needs=("w01.position",),
     engine="python",
     cases=[

@@ -10,7 +10,6 @@ from labkit.lazy import torch
 exercise = Implement(
     title="Three broadcasts: an attention mask",
     minutes=6,
-    level=2,
     needs=("w01.sequence_mask",),
     cases=[
         Case(

@@ -6,7 +6,6 @@ from labkit.lazy import torch
 exercise = Implement(
     title="A mean over several axes",
     minutes=6,
-    level=2,
     needs=("w01.shape_quiz",),
     cases=[
         Case("one axis", lambda draw: {"x": draw.normal(3, 4), "dims": (1,), "keepdim": False}),

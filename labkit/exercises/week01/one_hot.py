@@ -8,7 +8,6 @@ from labkit.lazy import F, torch
 exercise = Implement(
     title="Puzzle: one-hot",
     minutes=3,
-    level=1,
     needs=("w01.broadcast_shape",),
     cases=[
         Case("five labels, four classes", lambda draw: {"labels": draw.integers(0, 4, 5), "classes": 4}),

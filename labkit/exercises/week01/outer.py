@@ -6,7 +6,6 @@ from labkit.lazy import torch
 exercise = Implement(
     title="Puzzle: outer product",
     minutes=3,
-    level=1,
     needs=("w01.broadcast_shape",),
     cases=[
         Case("3 by 4", lambda draw: {"a": draw.normal(3), "b": draw.normal(4)}),

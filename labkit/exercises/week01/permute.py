@@ -13,7 +13,6 @@ def _permute_inverse(shape, stride, order):
 exercise = Implement(
     title="Permute without copying",
     minutes=6,
-    level=1,
     needs=("w01.position",),
     engine="python",
     cases=[

@@ -8,7 +8,6 @@ from labkit.lazy import F, torch
 exercise = Implement(
     title="Pick the score of the label",
     minutes=8,
-    level=2,
     needs=("w01.dtypes",),
     cases=[
         Case(

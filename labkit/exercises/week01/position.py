@@ -12,7 +12,6 @@ def _position_of_first_axis(index, stride, offset):
 exercise = Implement(
     title="From index to position",
     minutes=5,
-    level=1,
     needs=("w01.strides",),
     engine="python",
     cases=[

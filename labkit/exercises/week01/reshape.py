@@ -22,7 +22,6 @@ def _reshape_result(reshape, x, shape):
 exercise = Implement(
     title="Reshape: a view when it can, a copy when it must",
     minutes=10,
-    level=2,
     needs=("w01.strides", "w01.permute"),
     cases=[
         Case("contiguous", lambda draw: {"x": draw.normal(3, 4), "shape": (2, 6)}),

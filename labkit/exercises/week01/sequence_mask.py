@@ -8,7 +8,6 @@ from labkit.lazy import torch
 exercise = Implement(
     title="Puzzle: mask of sequence lengths",
     minutes=3,
-    level=1,
     needs=("w01.broadcast_shape",),
     cases=[
         Case("three sequences", lambda draw: {"lengths": np.array([2, 5, 3]), "longest": 5}),

@@ -19,23 +19,23 @@ def _shape_of(make):
 exercise = Predict(
     title="Twelve shapes",
     minutes=10,
-    level=2,
     needs=("w01.broadcast_shape",),
     items={
-        "a": Item("z(3, 4) + z(4)", _shape_of(lambda z: z(3, 4) + z(4))),
-        "b": Item("z(3, 4) + z(3)", _shape_of(lambda z: z(3, 4) + z(3))),
-        "c": Item("z(3, 4) + z(3, 1)", _shape_of(lambda z: z(3, 4) + z(3, 1))),
-        "d": Item("z(5) - z(5, 1)", _shape_of(lambda z: z(5) - z(5, 1))),
-        "e": Item("z(2, 1, 4) * z(3, 1)", _shape_of(lambda z: z(2, 1, 4) * z(3, 1))),
-        "f": Item("z(2, 3, 4).sum(dim=1)", _shape_of(lambda z: z(2, 3, 4).sum(dim=1))),
-        "g": Item("z(2, 3, 4).mean(dim=(0, 2))", _shape_of(lambda z: z(2, 3, 4).mean(dim=(0, 2)))),
+        "a": Item("`z(3, 4) + z(4)`", _shape_of(lambda z: z(3, 4) + z(4))),
+        "b": Item("`z(3, 4) + z(3)`", _shape_of(lambda z: z(3, 4) + z(3))),
+        "c": Item("`z(3, 4) + z(3, 1)`", _shape_of(lambda z: z(3, 4) + z(3, 1))),
+        "d": Item("`z(5) - z(5, 1)`", _shape_of(lambda z: z(5) - z(5, 1))),
+        "e": Item("`z(2, 1, 4) * z(3, 1)`", _shape_of(lambda z: z(2, 1, 4) * z(3, 1))),
+        "f": Item("`z(2, 3, 4).sum(dim=1)`", _shape_of(lambda z: z(2, 3, 4).sum(dim=1))),
+        "g": Item("`z(2, 3, 4).mean(dim=(0, 2))`", _shape_of(lambda z: z(2, 3, 4).mean(dim=(0, 2)))),
         "h": Item(
-            "z(2, 3, 4).sum(dim=-1, keepdim=True)", _shape_of(lambda z: z(2, 3, 4).sum(dim=-1, keepdim=True))
+            "`z(2, 3, 4).sum(dim=-1, keepdim=True)`",
+            _shape_of(lambda z: z(2, 3, 4).sum(dim=-1, keepdim=True)),
         ),
-        "i": Item("z(2, 3) @ z(3, 5)", _shape_of(lambda z: z(2, 3) @ z(3, 5))),
-        "j": Item("z(7, 2, 3) @ z(3)", _shape_of(lambda z: z(7, 2, 3) @ z(3))),
-        "k": Item("z(6, 4)[:, None, 1]", _shape_of(lambda z: z(6, 4)[:, None, 1])),
-        "l": Item("z(3, 4) / z(3, 4).norm(dim=1)", _shape_of(lambda z: z(3, 4) / z(3, 4).norm(dim=1))),
+        "i": Item("`z(2, 3) @ z(3, 5)`", _shape_of(lambda z: z(2, 3) @ z(3, 5))),
+        "j": Item("`z(7, 2, 3) @ z(3)`", _shape_of(lambda z: z(7, 2, 3) @ z(3))),
+        "k": Item("`z(6, 4)[:, None, 1]`", _shape_of(lambda z: z(6, 4)[:, None, 1])),
+        "l": Item("`z(3, 4) / z(3, 4).norm(dim=1)`", _shape_of(lambda z: z(3, 4) / z(3, 4).norm(dim=1))),
     },
     mistakes=[
         Mistake(

@@ -16,7 +16,6 @@ def _truncated_shares(counts):
 exercise = Fix(
     title="Everybody has nothing",
     minutes=6,
-    level=2,
     needs=("w01.dtypes",),
     cases=[
         Case("2 by 3", lambda draw: {"counts": np.array([[1, 3, 4], [2, 2, 1]])}),

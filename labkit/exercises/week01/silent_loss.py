@@ -11,7 +11,6 @@ def _every_pair(prediction, target):
 exercise = Fix(
     title="The loss that loves the mean",
     minutes=8,
-    level=2,
     needs=("w01.broadcast_shape",),
     cases=[
         Case("five examples", lambda draw: {"prediction": draw.normal(5, 1), "target": draw.normal(5)}),

@@ -20,7 +20,6 @@ def _slice_truth(size, stride, offset, s):
 exercise = Implement(
     title="A slice is an offset and a stride",
     minutes=10,
-    level=2,
     needs=("w01.position",),
     engine="python",
     reference="NumPy (torch has no negative steps)",

@@ -9,7 +9,6 @@ from labkit.lazy import torch
 exercise = Implement(
     title="Strides from a shape",
     minutes=8,
-    level=1,
     engine="python",
     cases=[
         Case("three axes", lambda draw: {"shape": (2, 3, 4)}),

@@ -18,7 +18,6 @@ def _accept_table(n):
 exercise = Measure(
     title="What the table costs",
     minutes=6,
-    level=2,
     needs=("w01.silent_loss", "w01.expand"),
     accept=_accept_table,
     mistakes=[

@@ -84,7 +84,6 @@ def _check_zero_row_is_one(normalize_rows):
 exercise = WriteTest(
     title="Write the test",
     minutes=12,
-    level=3,
     needs=("w01.alias", "w01.silent_loss", "w01.shares"),
     good=[_normalize, lambda x: F.normalize(x if x.is_floating_point() else x.float(), dim=1)],
     bugs={

@@ -6,7 +6,6 @@ from labkit.lazy import torch
 exercise = Implement(
     title="Puzzle: upper triangle",
     minutes=4,
-    level=2,
     needs=("w01.broadcast_shape",),
     cases=[
         Case("wide", lambda draw: {"x": draw.normal(3, 5)}),

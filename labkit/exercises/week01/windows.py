@@ -6,7 +6,6 @@ from labkit.lazy import torch
 exercise = Implement(
     title="Sliding windows",
     minutes=8,
-    level=2,
     needs=("w01.slice",),
     cases=[
         Case("seven, three wide", lambda draw: {"x": draw.normal(7), "width": 3}),

@@ -56,17 +56,19 @@ def _no_grad_part(x):
 exercise = Predict(
     title="What accumulates when",
     minutes=8,
-    level=2,
     needs=("w02.backward",),
     items={
-        "a": Item("(x * x).backward()", _grad_after(lambda x: (x * x).backward())),
-        "b": Item("(x * x).backward(); (x * x).backward()", _grad_after(_two_passes)),
-        "c": Item("(x * x).backward(); x.grad = None; (x * x).backward()", _grad_after(_zero_between)),
-        "d": Item("(x * x.detach()).backward()", _grad_after(lambda x: (x * x.detach()).backward())),
-        "e": Item("y = x * x; y.backward(); y.backward()", _grad_after(_same_graph_twice)),
-        "f": Item("y = x * x; y.backward(retain_graph=True); y.backward()", _grad_after(_graph_retained)),
-        "g": Item("with torch.no_grad(): y = x * x; then y.backward()", _grad_after(_no_grad_inside)),
-        "h": Item("with torch.no_grad(): a = x * x; then (a * x).backward()", _grad_after(_no_grad_part)),
+        "a": Item("`(x * x).backward()`", _grad_after(lambda x: (x * x).backward())),
+        "b": Item("`(x * x).backward()`, and the same line once more", _grad_after(_two_passes)),
+        "c": Item("as b, with `x.grad = None` between the two", _grad_after(_zero_between)),
+        "d": Item("`(x * x.detach()).backward()`", _grad_after(lambda x: (x * x.detach()).backward())),
+        "e": Item("`y = x * x`, then `y.backward()` twice", _grad_after(_same_graph_twice)),
+        "f": Item(
+            "`y = x * x`, then `y.backward(retain_graph=True)`, then `y.backward()`",
+            _grad_after(_graph_retained),
+        ),
+        "g": Item("`with torch.no_grad(): y = x * x`, then `y.backward()`", _grad_after(_no_grad_inside)),
+        "h": Item("`with torch.no_grad(): a = x * x`, then `(a * x).backward()`", _grad_after(_no_grad_part)),
     },
     mistakes=[
         Mistake("value for slope", "a: 9 is the value; the slope of x * x at 3 is 6.", {"a": 9.0}),

@@ -41,7 +41,6 @@ _TIES = np.array([[2.0, -1.0, 2.0, 0.5], [0.0, 3.0, 3.0, 3.0], [1.0, -2.0, 0.25,
 exercise = Implement(
     title="Back through a maximum",
     minutes=10,
-    level=2,
     needs=("w02.div",),
     engine="numpy",
     dtype="float64",

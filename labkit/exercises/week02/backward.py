@@ -44,7 +44,6 @@ def _backward_case(name, text, x, y, graphs=1, calls=1):
 exercise = Implement(
     title="Backward",
     minutes=10,
-    level=2,
     needs=("w02.topological",),
     also=(
         "backpropagation",

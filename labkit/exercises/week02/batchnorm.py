@@ -59,7 +59,6 @@ def _wrong_batchnorm(**wrong):
 exercise = Implement(
     title="Batch norm by hand",
     minutes=15,
-    level=4,
     needs=("w02.unbroadcast", "w02.div"),
     dtype="float64",
     cases=[

@@ -16,7 +16,6 @@ def _difference_truth(f, x, eps):
 exercise = Implement(
     title="A slope from two points",
     minutes=4,
-    level=1,
     also=(
         "finite difference",
         "numerical gradient",

@@ -36,7 +36,6 @@ def _diamond_once(node, arriving=1.0, seen=None):
 exercise = Fix(
     title="The diamond",
     minutes=10,
-    level=2,
     needs=("w02.value",),
     also=("chain rule",),
     engine="python",

@@ -21,7 +21,6 @@ def _div(a, b, sign=-1.0, power=2, times_g=True, first=summed_to, second=summed_
 exercise = Implement(
     title="A quotient and its way back",
     minutes=10,
-    level=2,
     needs=("w02.unbroadcast", "w02.local"),
     engine="numpy",
     dtype="float64",

@@ -12,7 +12,6 @@ def _accept_epsilon(value):
 exercise = Measure(
     title="Which eps?",
     minutes=6,
-    level=1,
     needs=("w02.central_difference",),
     accept=_accept_epsilon,
     mistakes=[

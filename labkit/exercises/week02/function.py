@@ -35,7 +35,6 @@ def _right_sigmoid(g, x, y, scale):
 exercise = Implement(
     title="Your own Function",
     minutes=10,
-    level=2,
     needs=("w02.local",),
     cases=[
         Case("scale 2", lambda draw: {"x": draw.normal(3, 4), "scale": 2.0}),

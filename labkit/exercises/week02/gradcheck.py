@@ -104,7 +104,6 @@ def _check_case(name, op, make, eps=1e-5, tolerance=1e-4, weights=None, **more):
 exercise = Implement(
     title="Gradcheck",
     minutes=12,
-    level=3,
     needs=("w02.central_difference", "w02.tape"),
     engine="python",
     dtype="float64",

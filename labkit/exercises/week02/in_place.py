@@ -29,7 +29,6 @@ def _shares_exp_in_place(x):
 exercise = Fix(
     title="Overwritten",
     minutes=8,
-    level=2,
     needs=("w02.kept",),
     cases=[
         Case("3 by 4", lambda draw: {"x": draw.normal(3, 4)}),

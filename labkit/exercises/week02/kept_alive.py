@@ -54,7 +54,6 @@ def _batches(sizes, features, turned=False):
 exercise = Fix(
     title="Memory that grows",
     minutes=8,
-    level=2,
     needs=("w02.kept",),
     cases=[
         Case("three batches", _batches((4, 5, 2), 3)),

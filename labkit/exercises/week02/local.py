@@ -19,7 +19,6 @@ def _local_truth(op, *numbers):
 exercise = Implement(
     title="Eight local derivatives",
     minutes=10,
-    level=1,
     needs=("w02.central_difference",),
     engine="python",
     cases=[

@@ -7,7 +7,6 @@ from labkit.lazy import torch
 exercise = Implement(
     title="Back through a product of matrices",
     minutes=12,
-    level=3,
     needs=("w02.unbroadcast",),
     engine="numpy",
     dtype="float64",

@@ -34,7 +34,6 @@ def _layer_inputs(n, features, hidden, transposed=False):
 exercise = Fix(
     title="The layer that never learns",
     minutes=8,
-    level=2,
     needs=("w02.accumulate",),
     cases=[
         Case("five examples", _layer_inputs(5, 3, 4)),

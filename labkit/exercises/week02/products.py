@@ -23,17 +23,25 @@ def _nonzero():
 exercise = Predict(
     title="Which product?",
     minutes=8,
-    level=2,
     needs=("w02.backward",),
     items={
-        "a": Item("shape of the Jacobian of f: 3 numbers in, 2 out", _jacobian_shape),
-        "b": Item("shape of v in J @ v", lambda: _jacobian_shape()[1:]),
-        "c": Item("shape of g in g @ J", lambda: _jacobian_shape()[:1]),
-        "d": Item("shape of g @ J", lambda: (torch.zeros(2) @ torch.zeros(_jacobian_shape())).shape),
-        "e": Item("million weights, one loss: how many products g @ J give all slopes", _rows_needed(1)),
-        "f": Item("the same with products J @ v", _rows_needed(1_000_000)),
-        "g": Item("5 inputs, 10,000 outputs: which gives the whole Jacobian in fewer?", lambda: "J @ v"),
-        "h": Item("y = x * x on 1,000 numbers: entries of the Jacobian that are not 0", _nonzero),
+        "a": Item("`f` takes 3 numbers and returns 2. The shape of its Jacobian?", _jacobian_shape),
+        "b": Item("The shape of `v` in `J @ v`?", lambda: _jacobian_shape()[1:]),
+        "c": Item("The shape of `g` in `g @ J`?", lambda: _jacobian_shape()[:1]),
+        "d": Item("The shape of `g @ J`?", lambda: (torch.zeros(2) @ torch.zeros(_jacobian_shape())).shape),
+        "e": Item(
+            "A network has 1,000,000 weights and one loss. How many products `g @ J` give the slope by every weight?",
+            _rows_needed(1),
+        ),
+        "f": Item("How many products `J @ v` would it take?", _rows_needed(1_000_000)),
+        "g": Item(
+            'A function takes 5 numbers and returns 10,000. Which gives its whole Jacobian in fewer products, `"J @ v"` or `"g @ J"`?',
+            lambda: "J @ v",
+        ),
+        "h": Item(
+            "`y = x * x` for 1,000 numbers: how many of the 1,000,000 entries of its Jacobian are not zero?",
+            _nonzero,
+        ),
     },
     mistakes=[
         Mistake("transposed", "a: one row for each output, one column for each input.", {"a": (3, 2)}),

@@ -25,7 +25,6 @@ def _put_first_rows(grad, index, g):
 exercise = Implement(
     title="Back to the places it came from",
     minutes=8,
-    level=2,
     needs=("w02.unbroadcast", "w01.confusion"),
     engine="numpy",
     dtype="float64",

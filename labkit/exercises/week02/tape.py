@@ -181,7 +181,6 @@ def _tape_case(name, text, make, calls=1, **more):
 exercise = Implement(
     title="The tape",
     minutes=15,
-    level=3,
     needs=("w02.backward", "w02.matmul"),
     engine="numpy",
     dtype="float64",

@@ -70,7 +70,6 @@ def _check_exactly(softmax):
 exercise = WriteTest(
     title="Write the property test",
     minutes=12,
-    level=3,
     needs=("w02.gradcheck", "w02.logsumexp"),
     good=[_softmax, _softmax_by_logarithm],
     bugs={

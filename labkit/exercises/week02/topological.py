@@ -89,7 +89,6 @@ def _order_with_repeats(root):
 exercise = Implement(
     title="Parents before children",
     minutes=12,
-    level=3,
     needs=("w02.diamond",),
     also=("topological sort",),
     engine="python",

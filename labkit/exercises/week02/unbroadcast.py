@@ -27,7 +27,6 @@ def _unbroadcast_first(g, shape):
 exercise = Implement(
     title="Back through a stretched axis",
     minutes=10,
-    level=2,
     needs=("w01.expand",),
     engine="numpy",
     dtype="float64",

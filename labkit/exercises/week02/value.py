@@ -46,7 +46,6 @@ def _value_case(formula, **more):
 exercise = Implement(
     title="A number that remembers",
     minutes=12,
-    level=2,
     needs=("w02.local",),
     engine="python",
     cases=[

@@ -56,7 +56,6 @@ def _refused_adamw(parameters, **options):
 exercise = Implement(
     title="Adam and AdamW",
     minutes=15,
-    level=3,
     needs=("w03.sgd",),
     engine="numpy",
     dtype="float64",

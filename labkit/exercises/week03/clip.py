@@ -89,7 +89,6 @@ def _refused_clip(parameters, max_norm):
 exercise = Implement(
     title="Clip by the global norm",
     minutes=8,
-    level=2,
     needs=("w03.sgd",),
     also=("gradient clipping",),
     engine="numpy",

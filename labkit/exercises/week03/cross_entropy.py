@@ -31,7 +31,6 @@ def _naive_cross_entropy(logits, labels):
 exercise = Implement(
     title="Cross-entropy from logits",
     minutes=12,
-    level=2,
     needs=("w01.pick",),
     cases=[
         Case(

@@ -12,7 +12,6 @@ def _uniform(noise):
 exercise = Fix(
     title="The layer that says nothing",
     minutes=10,
-    level=2,
     needs=("w03.linear",),
     cases=[
         Case("4 by 3", lambda draw: {"noise": draw.uniform(0, 1, 4, 3)}),

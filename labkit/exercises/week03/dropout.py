@@ -19,7 +19,6 @@ def _dropout_truth(x, p, noise, training):
 exercise = Implement(
     title="Dropout",
     minutes=8,
-    level=2,
     needs=("w03.hidden",),
     cases=[
         Case(

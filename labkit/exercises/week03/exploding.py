@@ -12,7 +12,6 @@ def _scaled(noise):
 exercise = Fix(
     title="The loss that starts too high",
     minutes=10,
-    level=2,
     needs=("w03.init", "w03.loss_at_start"),
     cases=[
         Case("4 by 3", lambda draw: {"noise": draw.normal(4, 3)}),

@@ -56,7 +56,6 @@ def _recorded(weights, bias, weights_grad, bias_grad, lr):
 exercise = Implement(
     title="Walk downhill",
     minutes=10,
-    level=1,
     also=(
         "gradient descent",
         "linear regression",

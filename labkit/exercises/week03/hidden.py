@@ -23,7 +23,6 @@ def _layers(draw, n, features, hidden, out):
 exercise = Implement(
     title="A hidden layer",
     minutes=6,
-    level=1,
     needs=("w03.fit",),
     also=(
         "multilayer perceptron",

@@ -14,7 +14,6 @@ def _accept_factor(value):
 exercise = Measure(
     title="How large are the first weights?",
     minutes=10,
-    level=2,
     needs=("w03.hidden",),
     also=(
         "weight initialization",

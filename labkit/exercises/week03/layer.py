@@ -64,7 +64,6 @@ def _layer_case(draw, n, features):
 exercise = Implement(
     title="A layer of your own",
     minutes=10,
-    level=2,
     needs=("w03.module",),
     cases=[
         Case("3 columns", lambda draw: _layer_case(draw, 5, 3)),

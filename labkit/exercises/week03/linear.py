@@ -81,7 +81,6 @@ def _draw_bias_zero(n_in, n_out, rng):
 exercise = Implement(
     title="A linear layer",
     minutes=8,
-    level=2,
     needs=("w03.module", "w03.hidden"),
     dtype="float64",
     cases=[

@@ -24,7 +24,6 @@ def _ten(right, wrong=0.0, twice=False):
 exercise = Predict(
     title="The loss before training",
     minutes=8,
-    level=2,
     needs=("w03.cross_entropy",),
     items={
         "a": Item("10 classes, all logits 0", _zero_loss(10)),
@@ -34,11 +33,12 @@ exercise = Predict(
             lambda: float(F.cross_entropy(torch.full((1, 2), 5.0), torch.tensor([1]))),
         ),
         "d": Item("10 classes, the label's logit is 100, the others 0", _ten(100.0)),
-        "e": Item("10 classes, a wrong logit is 100, the others 0", _ten(0.0, 100.0)),
-        "f": Item("10 classes, all logits 0, through softmax before the loss", _ten(0.0, twice=True)),
-        "g": Item(
-            "the label's logit 100, the others 0, through softmax before the loss", _ten(100.0, twice=True)
+        "e": Item("10 classes, the logit of one wrong class is 100, the others 0", _ten(0.0, 100.0)),
+        "f": Item(
+            "as a, but somebody put a softmax between the network and the loss: the loss gets probabilities for logits",
+            _ten(0.0, twice=True),
         ),
+        "g": Item("as d, with that softmax: how good can this network ever look?", _ten(100.0, twice=True)),
     },
     mistakes=[
         Mistake(

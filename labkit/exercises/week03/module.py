@@ -109,7 +109,6 @@ def _train_always(module, mode):
 exercise = Implement(
     title="A module knows its parameters",
     minutes=15,
-    level=2,
     engine="python",
     cases=[
         Case("one layer", lambda draw: {"tree": {"weight": (4, 3), "bias": (4,)}, "again": {}}),

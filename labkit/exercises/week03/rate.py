@@ -14,7 +14,6 @@ def _accept_rate(value):
 exercise = Measure(
     title="Too low, too high",
     minutes=10,
-    level=2,
     needs=("w03.sgd",),
     also=(
         "learning rate range test",

@@ -29,7 +29,6 @@ def _cosine(share):
 exercise = Implement(
     title="Warm up, then cool down",
     minutes=8,
-    level=2,
     also=(
         "learning rate schedule",
         "cosine schedule",

@@ -45,7 +45,6 @@ def _refused_sgd(parameters, **options):
 exercise = Implement(
     title="SGD with momentum and weight decay",
     minutes=10,
-    level=2,
     needs=("w03.fit",),
     engine="numpy",
     dtype="float64",

@@ -100,7 +100,6 @@ def _test_numbers(optimizer_class):
 exercise = WriteTest(
     title="Write the test",
     minutes=15,
-    level=3,
     needs=("w03.sgd",),
     good=[_good_sgd(), _UnrolledSGD],
     bugs={

@@ -81,7 +81,6 @@ def _bent_output(net, x):
 exercise = Fix(
     title="The layers nobody trains",
     minutes=8,
-    level=2,
     needs=("w03.module",),
     cases=[
         Case("two hidden layers", lambda draw: {"x": draw.normal(4, 3), "sizes": [3, 5, 6, 2]}),

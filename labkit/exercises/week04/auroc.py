@@ -38,7 +38,6 @@ def _scored_strided(draw):
 exercise = Implement(
     title="AUROC: which of the two is higher?",
     minutes=10,
-    level=2,
     needs=("w04.f1",),
     dtype="float64",
     cases=[

@@ -6,7 +6,6 @@ from labkit.exercises.week04.shared import CLASS_CASES, NO_TRAINER, STEPS, train
 exercise = Fix(
     title="The run that crawls",
     minutes=6,
-    level=2,
     needs=("w04.epoch",),
     dtype="float64",
     reduces=STEPS,

@@ -45,7 +45,6 @@ def _batch_case(n, batch_size, seed, epoch, drop_last):
 exercise = Implement(
     title="Shuffle and cut",
     minutes=8,
-    level=1,
     needs=("w04.dataset",),
     engine="python",
     cases=[

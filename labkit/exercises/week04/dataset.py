@@ -82,7 +82,6 @@ def _read_windows(Windows, series, width, ahead):
 exercise = Implement(
     title="A dataset of windows",
     minutes=8,
-    level=1,
     cases=[
         Case("the next value", lambda draw: {"series": draw.normal(7), "width": 3, "ahead": 1}),
         Case("three ahead", lambda draw: {"series": draw.normal(11), "width": 4, "ahead": 3}),

@@ -70,7 +70,6 @@ def _two_epochs(train_epoch, x, y, batch_size):
 exercise = Implement(
     title="Loop 1: one epoch",
     minutes=12,
-    level=2,
     needs=("w04.r2",),
     dtype="float64",
     reduces=STEPS,

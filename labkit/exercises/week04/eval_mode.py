@@ -47,7 +47,6 @@ def _validated(fit, x, y, batch_size):
 exercise = Fix(
     title="The run that learns by heart",
     minutes=6,
-    level=2,
     needs=("w04.predict",),
     also=("train and eval mode",),
     dtype="float64",

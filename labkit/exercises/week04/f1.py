@@ -60,7 +60,6 @@ def _with_empty_label(draw):
 exercise = Implement(
     title="F1 for each label",
     minutes=10,
-    level=2,
     needs=("w04.predict",),
     dtype="float64",
     cases=[

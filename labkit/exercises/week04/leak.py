@@ -96,7 +96,6 @@ def _rare(draw, n, count):
 exercise = Fix(
     title="The run that is too good",
     minutes=10,
-    level=2,
     needs=("w04.split",),
     cases=[
         Case(

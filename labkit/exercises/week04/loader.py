@@ -109,7 +109,6 @@ def _passes(Loader, samples, batch_size, seed):
 exercise = Implement(
     title="A data loader",
     minutes=12,
-    level=2,
     needs=("w04.batches", "w04.pad"),
     cases=[
         Case("seven in threes", lambda draw: {"samples": draw.normal(7, 2), "batch_size": 3, "seed": 0}),

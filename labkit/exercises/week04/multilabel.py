@@ -82,7 +82,6 @@ def _label_strided(draw):
 exercise = Implement(
     title="Loop 3: several labels, and a schedule",
     minutes=12,
-    level=2,
     needs=("w04.epoch", "w04.f1"),
     dtype="float64",
     reduces=STEPS,

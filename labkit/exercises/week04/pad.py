@@ -27,7 +27,6 @@ def _pad_float(sequences, value):
 exercise = Implement(
     title="Collate: sequences of unequal length",
     minutes=8,
-    level=1,
     needs=("w04.batches",),
     cases=[
         Case(

@@ -65,7 +65,6 @@ def _scripted(fit_with_patience, scores, patience, most):
 exercise = Implement(
     title="Loop 5: stop when it no longer helps",
     minutes=12,
-    level=2,
     needs=("w04.auroc",),
     also=(
         "overfitting",

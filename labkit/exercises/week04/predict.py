@@ -56,7 +56,6 @@ def _predict_case(n, batch_size, training):
 exercise = Implement(
     title="Loop 2: evaluation",
     minutes=10,
-    level=2,
     needs=("w04.epoch",),
     dtype="float64",
     reduces=STEPS,

@@ -8,7 +8,6 @@ from labkit.lazy import F, torch
 exercise = Implement(
     title="R², the share that is explained",
     minutes=4,
-    level=1,
     dtype="float64",
     cases=[
         Case("six rows", lambda draw: {"prediction": draw.normal(6), "target": draw.normal(6) + 2}),

@@ -168,7 +168,6 @@ def _resume_case(n, batch_size, stop, epochs):
 exercise = Implement(
     title="Loop 4: stop, and go on as if nothing had happened",
     minutes=15,
-    level=3,
     needs=("w04.epoch",),
     also=("checkpoint",),
     dtype="float64",

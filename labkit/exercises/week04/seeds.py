@@ -52,31 +52,33 @@ def _layer():
 exercise = Predict(
     title="Which of these are the same?",
     minutes=8,
-    level=2,
     needs=("w04.loader",),
     items={
-        "a": Item("seed 0 before each of two loops: same order?", lambda: _order_of() == _order_of()),
-        "b": Item("one loader, two loops one after the other: same order?", _two_passes),
+        "a": Item("seed, loop; seed, loop: the same order?", lambda: _order_of() == _order_of()),
+        "b": Item("seed, then two loops over one loader: the same order in both?", _two_passes),
         "c": Item(
-            "a layer is made between seed and loop: same order?",
+            "seed, loop; seed, `nn.Linear(3, 3)`, loop: the same order?",
             lambda: _order_of() == _order_of(before=_layer),
         ),
         "d": Item(
-            "a layer is made, the loader has a generator of its own: same order?",
+            "as c, but the loader has `generator=torch.Generator().manual_seed(1)` each time",
             lambda: _order_of(seed=1) == _order_of(seed=1, before=_layer),
         ),
         "e": Item(
-            "no workers against two workers: same order?",
+            "`num_workers=0` against `num_workers=2`, same generator: the same order?",
             cache(lambda: _order_of(seed=1) == _order_of(seed=1, num_workers=2)),
         ),
         "f": Item(
-            "random numbers drawn inside samples, no workers against two: same numbers?",
+            "each sample is a random number drawn in `__getitem__`; seed, then no workers against two: the same numbers?",
             cache(lambda: _order_of(random=True) == _order_of(random=True, num_workers=2)),
         ),
         "g": Item(
-            "len(DataLoader(range(10), batch_size=4))", lambda: len(torch.utils.data.DataLoader(range(10), 4))
+            "`len(DataLoader(range(10), batch_size=4))`",
+            lambda: len(torch.utils.data.DataLoader(range(10), 4)),
         ),
-        "h": Item("with drop_last, two epochs: the same samples left out?", _same_dropped),
+        "h": Item(
+            "`drop_last=True`, two loops over one loader: are the same samples left out?", _same_dropped
+        ),
     },
     mistakes=[
         Mistake(

@@ -49,7 +49,6 @@ def _pair_case(n, batch_size, seed):
 exercise = Fix(
     title="The run that learns nothing new",
     minutes=6,
-    level=2,
     needs=("w04.batches",),
     cases=[
         Case("seven rows in threes", _pair_case(7, 3, 0)),

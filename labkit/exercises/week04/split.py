@@ -57,7 +57,6 @@ def _split_facts(split, groups, share, seed):
 exercise = Implement(
     title="Split without a leak",
     minutes=10,
-    level=2,
     needs=("w04.batches",),
     also=(
         "data leak",

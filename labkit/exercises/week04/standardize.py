@@ -53,7 +53,6 @@ def _constant_column(draw):
 exercise = Implement(
     title="Statistics of the training part",
     minutes=6,
-    level=1,
     needs=("w04.split",),
     cases=[
         Case("five and four rows", lambda draw: _table(draw, 5, 4, 3)),

@@ -84,7 +84,6 @@ def _check_flip_pattern(flip):
 exercise = WriteTest(
     title="Test what is random",
     minutes=12,
-    level=3,
     needs=("w04.batches",),
     good=[_flip, _flip_by_loop],
     bugs={

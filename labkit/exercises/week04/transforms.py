@@ -48,7 +48,6 @@ def _photos(n, height, width):
 exercise = Implement(
     title="One pipeline for training, one for evaluation",
     minutes=8,
-    level=2,
     needs=("w04.test_augment", "w04.standardize"),
     cases=[
         Case("sixty pictures", _photos(60, 4, 5)),

@@ -42,7 +42,6 @@ def _gives(low, high):
 exercise = Measure(
     title="How far does one step go?",
     minutes=8,
-    level=2,
     needs=("w04.averaged_twice",),
     accept=_accept_rate,
     mistakes=[

@@ -99,7 +99,6 @@ def _norm_case(shape, more, eps, momentum, make="normal"):
 exercise = Implement(
     title="Batch norm, training and evaluation",
     minutes=15,
-    level=3,
     dtype="float64",
     cases=[
         Case("three channels", _norm_case((2, 3, 4, 5), (5, 3, 2, 4), 1e-5, 0.1)),

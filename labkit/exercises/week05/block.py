@@ -48,7 +48,6 @@ def _always_downsampled(channels_in, channels, stride):
 exercise = Implement(
     title="The residual block",
     minutes=12,
-    level=3,
     needs=("w05.batch_norm",),
     also=(
         "skip connection",

@@ -39,7 +39,6 @@ def _without_last(columns, kernel):
 exercise = Implement(
     title="And back: col2im",
     minutes=12,
-    level=3,
     needs=("w05.windows",),
     dtype="float64",
     cases=[

@@ -46,7 +46,6 @@ def _conv_case(shape, filters, stride, padding, dilation, make="normal"):
 exercise = Implement(
     title="conv2d, without a loop",
     minutes=10,
-    level=2,
     needs=("w05.windows",),
     dtype="float64",
     cases=[

@@ -85,7 +85,6 @@ def _weight_gradient_of_one(x, weight, g):
 exercise = Implement(
     title="The way back through a convolution",
     minutes=12,
-    level=3,
     needs=("w05.col2im", "w05.conv2d"),
     dtype="float64",
     cases=[

@@ -12,7 +12,6 @@ def _correlate(image, kernel):
 exercise = Implement(
     title="Slide a kernel",
     minutes=8,
-    level=1,
     dtype="float64",
     cases=[
         Case("5 by 7, kernel 3 by 2", lambda draw: {"image": draw.normal(5, 7), "kernel": draw.normal(3, 2)}),

@@ -24,25 +24,43 @@ def _receptive_field(layers):
 exercise = Predict(
     title="Count before you build",
     minutes=10,
-    level=2,
     needs=("w05.grouped",),
     items={
-        "a": Item("32 filters of 3x3 on 3 channels", _weights(lambda: _layer(3, 32, 3, bias=False))),
-        "b": Item("with a bias", _weights(lambda: _layer(3, 32, 3))),
-        "c": Item("64 filters of 3x3 on 32 channels", _weights(lambda: _layer(32, 64, 3, bias=False))),
-        "d": Item("depthwise 3x3 on 32", _weights(lambda: _layer(32, 32, 3, groups=32, bias=False))),
+        "a": Item(
+            "weights of 32 filters of 3×3 on 3 channels, no bias",
+            _weights(lambda: _layer(3, 32, 3, bias=False)),
+        ),
+        "b": Item("the same layer with a bias: all its parameters", _weights(lambda: _layer(3, 32, 3))),
+        "c": Item(
+            "weights of 64 filters of 3×3 on 32 channels", _weights(lambda: _layer(32, 64, 3, bias=False))
+        ),
+        "d": Item(
+            "weights of a depthwise 3×3 convolution on 32 channels",
+            _weights(lambda: _layer(32, 32, 3, groups=32, bias=False)),
+        ),
         "e": Item(
-            "depthwise, then 64 of 1x1",
+            "weights of d, followed by 64 filters of 1×1 (together they can stand in for c)",
             _weights(
                 lambda: torch.nn.Sequential(
                     _layer(32, 32, 3, groups=32, bias=False), _layer(32, 64, 1, bias=False)
                 )
             ),
         ),
-        "f": Item("multiplications of 32 filters of 3x3 on a picture of 3x32x32", lambda: 864 * 30 * 30),
-        "g": Item("the same map as a linear layer", lambda: 3 * 32 * 32 * 32 * 30 * 30),
-        "h": Item("field of three 3x3", lambda: _receptive_field([(3, 1)] * 3)),
-        "i": Item("field of 3x3, pool 2x2 stride 2, 3x3", lambda: _receptive_field([(3, 1), (2, 2), (3, 1)])),
+        "f": Item(
+            "multiplications of layer a on one picture of 32×32, without padding", lambda: 864 * 30 * 30
+        ),
+        "g": Item(
+            "weights of a linear layer that maps the same picture, 3×32×32, to the same output, 32×30×30",
+            lambda: 3 * 32 * 32 * 32 * 30 * 30,
+        ),
+        "h": Item(
+            "receptive field (one side) of three 3×3 layers, one on top of the other",
+            lambda: _receptive_field([(3, 1)] * 3),
+        ),
+        "i": Item(
+            "receptive field of a 3×3 layer, then a 2×2 pooling with stride 2, then a 3×3 layer",
+            lambda: _receptive_field([(3, 1), (2, 2), (3, 1)]),
+        ),
     },
     mistakes=[
         Mistake("channels forgotten", "a: each filter has a kernel for each of the 3 channels.", {"a": 288}),

@@ -64,7 +64,6 @@ def _features_case(shape, name, make="normal"):
 exercise = Implement(
     title="What a layer computes",
     minutes=10,
-    level=2,
     dtype="float64",
     cases=[
         Case("the first layer", _features_case((2, 3, 7, 6), "stem")),

@@ -26,7 +26,6 @@ def _flip_case(make, labels, flip):
 exercise = Fix(
     title="The flip that lies",
     minutes=8,
-    level=1,
     cases=[
         Case(
             "four pictures",

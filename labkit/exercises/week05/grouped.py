@@ -23,7 +23,6 @@ def _interleave(parts):
 exercise = Implement(
     title="Groups",
     minutes=8,
-    level=2,
     needs=("w05.conv2d",),
     dtype="float64",
     cases=[

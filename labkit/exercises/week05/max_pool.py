@@ -84,7 +84,6 @@ def _tie_shares(cells, g):
 exercise = Implement(
     title="Max pooling",
     minutes=12,
-    level=3,
     needs=("w05.col2im",),
     dtype="float64",
     cases=[

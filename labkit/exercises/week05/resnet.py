@@ -92,7 +92,6 @@ def _resnet_case(shape, widths, grid, classes, make="normal"):
 exercise = Implement(
     title="A small ResNet",
     minutes=12,
-    level=3,
     needs=("w05.block",),
     dtype="float64",
     cases=[

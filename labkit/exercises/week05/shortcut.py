@@ -21,7 +21,6 @@ def _accept_mark(place):
 exercise = Measure(
     title="Right for the wrong reason",
     minutes=12,
-    level=2,
     accept=_accept_mark,
     answer_type=(tuple, list),
     mistakes=[

@@ -64,7 +64,6 @@ def _single_case(shape, training, make="normal"):
 exercise = Fix(
     title="One picture at a time",
     minutes=10,
-    level=2,
     needs=("w05.batch_norm",),
     dtype="float64",
     cases=[

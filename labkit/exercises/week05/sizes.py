@@ -15,17 +15,18 @@ def _side(n, kernel, stride, padding, dilation):
 exercise = Predict(
     title="How large is the output?",
     minutes=8,
-    level=1,
     needs=("w05.correlate",),
     items={
-        "a": Item("28, kernel 3", _side(28, 3, 1, 0, 1)),
-        "b": Item("28, kernel 3, padding 1", _side(28, 3, 1, 1, 1)),
-        "c": Item("28, kernel 5, stride 2, padding 2", _side(28, 5, 2, 2, 1)),
-        "d": Item("224, kernel 7, stride 2, padding 3", _side(224, 7, 2, 3, 1)),
-        "e": Item("9, kernel 3, dilation 2", _side(9, 3, 1, 0, 2)),
-        "f": Item("7, kernel 2, stride 2", _side(7, 2, 2, 0, 1)),
-        "g": Item("12, kernel 3, padding 4, dilation 4", _side(12, 3, 1, 4, 4)),
-        "h": Item("5, kernel 3, padding 2", _side(5, 3, 1, 2, 1)),
+        "a": Item("n = 28, k = 3, s = 1, p = 0, d = 1", _side(28, 3, 1, 0, 1)),
+        "b": Item("n = 28, k = 3, s = 1, p = 1, d = 1", _side(28, 3, 1, 1, 1)),
+        "c": Item("n = 28, k = 5, s = 2, p = 2, d = 1", _side(28, 5, 2, 2, 1)),
+        "d": Item("n = 224, k = 7, s = 2, p = 3, d = 1: the first layer of a ResNet", _side(224, 7, 2, 3, 1)),
+        "e": Item("n = 9, k = 3, s = 1, p = 0, d = 2", _side(9, 3, 1, 0, 2)),
+        "f": Item(
+            "n = 7, k = 2, s = 2, p = 0, d = 1: the usual pooling, on an odd side", _side(7, 2, 2, 0, 1)
+        ),
+        "g": Item("n = 12, k = 3, s = 1, p = 4, d = 4", _side(12, 3, 1, 4, 4)),
+        "h": Item("n = 5, k = 3, s = 1, p = 2, d = 1", _side(5, 3, 1, 2, 1)),
     },
     mistakes=[
         Mistake("kept", "a: without padding the border is lost, one pixel on each side.", {"a": 28}),

@@ -47,7 +47,6 @@ def _try(conv2d, *, channels=2, filters=3, stride=1, padding=0, ones=False, bias
 exercise = WriteTest(
     title="A test for convolution",
     minutes=12,
-    level=3,
     needs=("w05.conv2d",),
     good=[lambda x, weight, bias, stride, padding: F.conv2d(x, weight, bias, stride, padding), _by_columns],
     bugs={

@@ -65,7 +65,6 @@ def _whole_output_frozen(model, classes):
 exercise = Implement(
     title="A new head",
     minutes=8,
-    level=2,
     needs=("w05.features",),
     also=(
         "transfer learning",

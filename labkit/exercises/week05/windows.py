@@ -22,7 +22,6 @@ def _windows_case(make, kernel, stride, dilation):
 exercise = Implement(
     title="All windows at once",
     minutes=10,
-    level=2,
     needs=("w01.windows", "w05.sizes"),
     cases=[
         Case("kernel 3 by 2", _windows_case(lambda draw: draw.normal(2, 3, 7, 5), (3, 2), 1, 1)),

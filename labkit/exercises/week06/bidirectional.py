@@ -34,7 +34,6 @@ def _both(
 exercise = Implement(
     title="From both ends",
     minutes=10,
-    level=3,
     needs=("w06.stack",),
     dtype="float64",
     cases=[

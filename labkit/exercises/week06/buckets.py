@@ -23,7 +23,6 @@ def _buckets_of_one_length(lengths, size):
 exercise = Implement(
     title="Buckets",
     minutes=6,
-    level=1,
     needs=("w06.masked_loss",),
     engine="python",
     cases=[

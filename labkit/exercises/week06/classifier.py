@@ -73,7 +73,6 @@ def _letters_transposed(draw):
 exercise = Implement(
     title="A reader of names",
     minutes=12,
-    level=3,
     needs=("w06.pack", "w06.bidirectional"),
     dtype="float64",
     cases=[

@@ -67,7 +67,6 @@ def _step_case(steps, batch, inputs, hidden, max_norm, scale=2.0, make="normal")
 exercise = Fix(
     title="The step that was too long",
     minutes=10,
-    level=2,
     needs=("w06.vanish",),
     also=("exploding gradient",),
     dtype="float64",

@@ -39,7 +39,6 @@ def _gru_variant(
 exercise = Implement(
     title="The GRU cell",
     minutes=10,
-    level=3,
     needs=("w06.lstm_cell",),
     also=(
         "GRU",

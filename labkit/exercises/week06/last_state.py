@@ -12,7 +12,6 @@ def _last(outputs, lengths):
 exercise = Implement(
     title="The last real step",
     minutes=6,
-    level=1,
     dtype="float64",
     cases=[
         Case("three sequences", ragged([2, 5, 3], 4)),

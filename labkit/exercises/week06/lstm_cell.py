@@ -7,7 +7,6 @@ from labkit.lazy import torch
 exercise = Implement(
     title="The LSTM cell",
     minutes=10,
-    level=2,
     needs=("w06.rnn_cell",),
     also=(
         "LSTM",

@@ -50,7 +50,6 @@ def _zero_targets_ignored(logits, targets, lengths):
 exercise = Implement(
     title="A loss without padding",
     minutes=10,
-    level=2,
     needs=("w06.last_state",),
     dtype="float64",
     cases=[

@@ -24,7 +24,6 @@ def _pack(x, lengths, descending=True, sort=True, whole=False, by_row=False, shi
 exercise = Implement(
     title="Pack",
     minutes=12,
-    level=3,
     needs=("w06.masked_loss",),
     also=("packed sequence",),
     dtype="float64",

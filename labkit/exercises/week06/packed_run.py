@@ -74,7 +74,6 @@ def _run_by_counting(cell, data, batch_sizes, h):
 exercise = Implement(
     title="Run it packed",
     minutes=12,
-    level=3,
     needs=("w06.pack",),
     dtype="float64",
     cases=[

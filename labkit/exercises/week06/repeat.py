@@ -95,7 +95,6 @@ def _write(
 exercise = Fix(
     title="The same name, again and again",
     minutes=10,
-    level=2,
     needs=("w06.masked_loss",),
     engine="python",
     cases=[

@@ -59,7 +59,6 @@ def _rnn_case(steps, batch, inputs, hidden, batch_first=False, make="normal"):
 exercise = Implement(
     title="Step after step",
     minutes=8,
-    level=2,
     needs=("w06.rnn_cell",),
     dtype="float64",
     cases=[

@@ -7,7 +7,6 @@ from labkit.lazy import torch
 exercise = Implement(
     title="One step",
     minutes=6,
-    level=1,
     dtype="float64",
     cases=cell_cases(1),
     oracle=lambda *inputs: torch.rnn_tanh_cell(*inputs),

@@ -16,18 +16,26 @@ _DEEP = {"num_layers": 2, "bidirectional": True}
 exercise = Predict(
     title="Which shape?",
     minutes=10,
-    level=2,
     needs=("w06.stack", "w06.bidirectional"),
     items={
-        "a": Item("outputs of LSTM(10, 20)", lambda: tuple(_layer()[1].shape)),
-        "b": Item("its h_n", lambda: tuple(_layer()[2].shape)),
-        "c": Item("outputs, batch first", lambda: tuple(_layer(shape=(3, 7, 10), batch_first=True)[1].shape)),
+        "a": Item("outputs of `nn.LSTM(10, 20)`", lambda: tuple(_layer()[1].shape)),
+        "b": Item("h_n of the same layer", lambda: tuple(_layer()[2].shape)),
+        "c": Item(
+            "outputs of `nn.LSTM(10, 20)`, batch first",
+            lambda: tuple(_layer(shape=(3, 7, 10), batch_first=True)[1].shape),
+        ),
         "d": Item("h_n, batch first", lambda: tuple(_layer(shape=(3, 7, 10), batch_first=True)[2].shape)),
-        "e": Item("outputs, two layers, both directions", lambda: tuple(_layer(**_DEEP)[1].shape)),
-        "f": Item("h_n, two layers, both directions", lambda: tuple(_layer(**_DEEP)[2].shape)),
-        "g": Item("weight_ih_l0", lambda: tuple(_layer()[0].weight_ih_l0.shape)),
-        "h": Item("weight_ih_l1, both directions", lambda: tuple(_layer(**_DEEP)[0].weight_ih_l1.shape)),
-        "i": Item("parameters of GRU(10, 20)", lambda: sum(p.numel() for p in _layer("GRU")[0].parameters())),
+        "e": Item(
+            "outputs of `nn.LSTM(10, 20, num_layers=2, bidirectional=True)`",
+            lambda: tuple(_layer(**_DEEP)[1].shape),
+        ),
+        "f": Item("h_n of that layer", lambda: tuple(_layer(**_DEEP)[2].shape)),
+        "g": Item("`weight_ih_l0` of `nn.LSTM(10, 20)`", lambda: tuple(_layer()[0].weight_ih_l0.shape)),
+        "h": Item("`weight_ih_l1` of the layer of e", lambda: tuple(_layer(**_DEEP)[0].weight_ih_l1.shape)),
+        "i": Item(
+            "all parameters of `nn.GRU(10, 20)`, counted",
+            lambda: sum(p.numel() for p in _layer("GRU")[0].parameters()),
+        ),
     },
     mistakes=[
         Mistake("last step only", "a: the outputs are those of every step, time first.", {"a": (3, 20)}),

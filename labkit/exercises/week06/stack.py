@@ -60,7 +60,6 @@ def _stack_passing_on(x, state, layers):
 exercise = Implement(
     title="Layers on top of each other",
     minutes=8,
-    level=2,
     needs=("w06.lstm_cell",),
     dtype="float64",
     cases=[

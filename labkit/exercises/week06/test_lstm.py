@@ -60,7 +60,6 @@ def _try_lstm(lstm, *, steps=5, batch=5, first=True, bias=True, states=True, sha
 exercise = WriteTest(
     title="A test for an LSTM",
     minutes=12,
-    level=3,
     needs=("w06.lstm_cell", "w06.stack"),
     good=[_good_lstm, _lstm_by_hand()],
     bugs={

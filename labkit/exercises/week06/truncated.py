@@ -126,7 +126,6 @@ def _truncated_last_only(x, target, state, weights, length):
 exercise = Implement(
     title="Cut the past, keep the state",
     minutes=12,
-    level=3,
     needs=("w06.stack",),
     also=(
         "truncated backpropagation through time",

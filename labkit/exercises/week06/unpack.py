@@ -50,7 +50,6 @@ def _unpack(
 exercise = Implement(
     title="And unpack",
     minutes=10,
-    level=3,
     needs=("w06.pack",),
     dtype="float64",
     cases=[

@@ -15,7 +15,6 @@ _LAG, _HUNDREDTH = 42, 28  # of the lesson's RNN with radius 0.9
 exercise = Measure(
     title="Where the gradient vanishes",
     minutes=8,
-    level=2,
     needs=("w06.rnn",),
     also=("vanishing gradient",),
     accept=_accept_lag,

@@ -81,7 +81,6 @@ def _blind_row(draw):
 exercise = Implement(
     title="Attention with a mask",
     minutes=12,
-    level=3,
     needs=("w07.weights", "w07.causal_mask"),
     dtype="float64",
     cases=[

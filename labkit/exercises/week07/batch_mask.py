@@ -23,7 +23,6 @@ def _lengths(numbers, longest):
 exercise = Implement(
     title="Causal, and no padding",
     minutes=8,
-    level=2,
     needs=("w07.causal_mask", "w01.sequence_mask"),
     also=("padding mask",),
     cases=[

@@ -46,7 +46,6 @@ _SQUARE_TABLE = "a table from token to token is square"
 exercise = Implement(
     title="Beam search",
     minutes=12,
-    level=3,
     dtype="float64",
     reference="the definition",
     cases=[

@@ -64,7 +64,6 @@ def _stacked_last(tensors):
 exercise = Implement(
     title="BERT's weights in your block",
     minutes=10,
-    level=3,
     needs=("w07.block",),
     dtype="float64",
     reference="BERT's layout",

@@ -43,7 +43,6 @@ def _block_case(shape, heads, hidden, norm_first, causal=True, make="normal", ap
 exercise = Implement(
     title="The block, norm first or last",
     minutes=15,
-    level=3,
     needs=("w07.layer_norm", "w07.gelu"),
     dtype="float64",
     cases=[

@@ -69,7 +69,6 @@ def _cache_case(shape, heads, cuts, make="normal"):
 exercise = Implement(
     title="The KV cache",
     minutes=12,
-    level=4,
     dtype="float64",
     cases=[
         Case("a prompt, then one by one", _cache_case((2, 5, 6), 3, [3, 1, 1])),

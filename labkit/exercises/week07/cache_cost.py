@@ -14,17 +14,19 @@ def _scores(prompt, total, cached):
 exercise = Predict(
     title="What the cache saves",
     minutes=6,
-    level=2,
     needs=("w07.cache",),
     items={
         "plain step": Item(
-            "scores in the step that reads 10 tokens, no cache", lambda: _scores(9, 10, False)
+            "scores in a step that reads 10 tokens, without a cache", lambda: _scores(9, 10, False)
         ),
-        "cached step": Item("scores in the same step with a cache", lambda: _scores(9, 10, True)),
-        "plain": Item("scores in ten steps from 1 to 10 tokens, no cache", lambda: _scores(0, 10, False)),
-        "cached": Item("scores in the same ten steps with a cache", lambda: _scores(0, 10, True)),
+        "cached step": Item("the same step with a cache of the first 9", lambda: _scores(9, 10, True)),
+        "plain": Item(
+            "scores in ten such steps together, reading 1, 2, …, 10 tokens, without a cache",
+            lambda: _scores(0, 10, False),
+        ),
+        "cached": Item("the same ten steps with a cache", lambda: _scores(0, 10, True)),
         "numbers": Item(
-            "numbers in the cache: 3 layers, width 96, 64 tokens",
+            "how many numbers the cache of a whole model holds after 64 tokens, with 3 layers of width 96",
             lambda: 3 * sum(torch.zeros(1, 4, 64, 24).numel() for _ in ("keys", "values")),
         ),
     },

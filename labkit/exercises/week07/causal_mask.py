@@ -7,7 +7,6 @@ from labkit.lazy import torch
 exercise = Implement(
     title="Not into the future",
     minutes=6,
-    level=1,
     cases=[
         Case("4 queries", lambda draw: {"t": 4, "past": 0}),
         Case("2 queries after 3", lambda draw: {"t": 2, "past": 3}),

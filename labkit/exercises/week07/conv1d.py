@@ -38,7 +38,6 @@ def _conv1d_case(width, hidden, make="normal"):
 exercise = Fix(
     title="It loads, and babbles",
     minutes=8,
-    level=2,
     dtype="float64",
     cases=[
         Case("width 3", _conv1d_case(3, 5)),

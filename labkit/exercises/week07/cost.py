@@ -26,30 +26,29 @@ def _break_even():
 exercise = Predict(
     title="What does looking cost?",
     minutes=10,
-    level=2,
     needs=("w07.multi_head",),
     items={
-        "a": Item("shape of q, cut into heads", lambda: tuple(into_heads(_empty(2, 128, 64), 4).shape)),
+        "a": Item("shape of q after `split_heads`", lambda: tuple(into_heads(_empty(2, 128, 64), 4).shape)),
         "b": Item(
             "shape of the weights",
             lambda: tuple((_empty(2, 4, 128, 16) @ _empty(2, 4, 16, 128)).shape),
         ),
-        "c": Item("parameters of the layer", _parameters(4)),
-        "d": Item("parameters with 8 heads", _parameters(8)),
+        "c": Item("parameters of the layer, weights and biases", _parameters(4)),
+        "d": Item("the same with 8 heads", _parameters(8)),
         "e": Item(
-            "multiplications of q @ k.transpose(-1, -2)",
+            "multiplications in `q @ k.mT`, both sentences, all heads",
             _multiplications((2, 4, 128, 16), (2, 4, 16, 128)),
         ),
         "f": Item(
-            "multiplications of the four projections", lambda: 4 * _multiplications((2, 128, 64), (64, 64))()
+            "multiplications in the four projections (three in, one out), biases not counted", lambda: 4 * _multiplications((2, 128, 64), (64, 64))()
         ),
         "g": Item(
-            "how many times as many weights for twice as many tokens",
+            "twice as many tokens: how many times as many weights in the maps of b?",
             lambda: into_heads(_empty(1, 256, 64), 4).shape[2] ** 2 // 128**2,
         ),
-        "h": Item("at how many tokens the two parts cost the same", _break_even),
+        "h": Item("from how many tokens on do scores and weights · values together cost as much as the four projections?", _break_even),
         "i": Item(
-            "GiB of weights at 8,192 tokens and 32 heads, one sentence, float32",
+            "a model with 32 heads reads one text of 8,192 tokens, float32: how many GiB (2³⁰ bytes) are the maps of one layer?",
             lambda: 4 * _empty(1, 32, 8192, 8192).numel() // 2**30,
         ),
     },

@@ -28,7 +28,6 @@ def _decode_shallow(ids, merges):
 exercise = Implement(
     title="Decode",
     minutes=8,
-    level=2,
     needs=("w07.train_bpe",),
     engine="python",
     reference="the rule above",

@@ -78,7 +78,6 @@ def _decoder_case(shape, length, heads, hidden, causal=True, make="normal"):
 exercise = Implement(
     title="Cross-attention",
     minutes=10,
-    level=2,
     needs=("w07.block",),
     also=("encoder decoder",),
     dtype="float64",

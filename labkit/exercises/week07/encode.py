@@ -52,7 +52,6 @@ def _encode_one_merge(chunk, merges):
 exercise = Implement(
     title="Encode",
     minutes=6,
-    level=2,
     needs=("w07.merge", "w07.train_bpe"),
     engine="python",
     reference="the rule above",

@@ -65,7 +65,6 @@ def _gpt2_case(vocab, context, width, layers, make="normal"):
 exercise = Implement(
     title="GPT-2's weights in your model",
     minutes=12,
-    level=3,
     needs=("w07.gpt", "w07.conv1d"),
     dtype="float64",
     reference="GPT-2's layout",

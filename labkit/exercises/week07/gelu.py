@@ -16,7 +16,6 @@ def _gelu(x, approximate, *, root=2**0.5, half=0.5, cube=3, scale=(2 / math.pi) 
 exercise = Implement(
     title="GELU, twice",
     minutes=6,
-    level=1,
     dtype="float64",
     cases=[
         Case("exact", lambda draw: {"x": draw.normal(3, 5), "approximate": "none"}),

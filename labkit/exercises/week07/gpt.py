@@ -93,7 +93,6 @@ def _gpt_case(shape, vocab, context, width, heads, layers, flip=False):
 exercise = Implement(
     title="The GPT",
     minutes=15,
-    level=3,
     needs=("w07.block",),
     dtype="float64",
     cases=[

@@ -19,7 +19,6 @@ def _accept_found(found):
 exercise = Measure(
     title="What is this head for?",
     minutes=15,
-    level=3,
     needs=("w07.rotary", "w07.attention"),
     accept=_accept_found,
     answer_type=tuple,

@@ -45,7 +45,6 @@ def _padded_case(shape, lengths, heads, make="normal"):
 exercise = Fix(
     title="Keep or drop?",
     minutes=10,
-    level=2,
     needs=("w07.multi_head",),
     dtype="float64",
     cases=[

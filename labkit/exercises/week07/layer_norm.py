@@ -27,7 +27,6 @@ def _norm_case(shape, eps, make="normal", scale=1.0, shift=0.0):
 exercise = Implement(
     title="Layer norm",
     minutes=8,
-    level=2,
     dtype="float64",
     cases=[
         Case("batch of sequences", _norm_case((2, 3, 5), 1e-5, shift=1.0)),

@@ -33,7 +33,6 @@ def _leak_case(shape, make="normal"):
 exercise = Fix(
     title="Better than possible",
     minutes=12,
-    level=2,
     needs=("w07.attention",),
     dtype="float64",
     cases=[

@@ -31,21 +31,31 @@ def _two_of_five():
 exercise = Predict(
     title="Who sees what",
     minutes=8,
-    level=2,
     items={
         "a": Item(
-            "F.scaled_dot_product_attention, bool attn_mask", lambda: _seen(_sdpa_sees(_two_of_five()))
+            "`F.scaled_dot_product_attention(q, k, v, attn_mask=two)`",
+            lambda: _seen(_sdpa_sees(_two_of_five())),
         ),
         "b": Item(
-            "nn.MultiheadAttention, bool attn_mask", lambda: _seen(_mha_sees(attn_mask=_two_of_five()))
+            "`nn.MultiheadAttention(...)(q, k, v, attn_mask=two)`",
+            lambda: _seen(_mha_sees(attn_mask=_two_of_five())),
         ),
-        "c": Item("key_padding_mask", lambda: _seen(_mha_sees(key_padding_mask=_two_of_five()))),
+        "c": Item(
+            "`nn.MultiheadAttention(...)(q, k, v, key_padding_mask=two)`",
+            lambda: _seen(_mha_sees(key_padding_mask=_two_of_five())),
+        ),
         "d": Item(
-            "a float attn_mask of 0 and -inf",
+            "`F.scaled_dot_product_attention(q, k, v, attn_mask=[[0., -inf, -inf, -inf, 0.]])`, as a float tensor",
             lambda: _seen(_sdpa_sees(torch.tensor([[0.0, -math.inf, -math.inf, -math.inf, 0.0]]))),
         ),
-        "e": Item("the mask as 0.0 and 1.0", lambda: _seen(_sdpa_sees(_two_of_five().float()))),
-        "f": Item("is_causal=True, one query", lambda: _seen(_sdpa_sees(causal=True))),
+        "e": Item(
+            "`F.scaled_dot_product_attention(q, k, v, attn_mask=two.float())`",
+            lambda: _seen(_sdpa_sees(_two_of_five().float())),
+        ),
+        "f": Item(
+            "`F.scaled_dot_product_attention(q, k, v, is_causal=True)`",
+            lambda: _seen(_sdpa_sees(causal=True)),
+        ),
     },
     mistakes=[
         Mistake(

@@ -37,7 +37,6 @@ def _merge_case(ids, pair, new):
 exercise = Implement(
     title="Join a pair",
     minutes=6,
-    level=1,
     engine="python",
     reference="the rule above",
     cases=[

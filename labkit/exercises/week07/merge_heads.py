@@ -6,7 +6,6 @@ from labkit.exercises.week07.shared import from_heads
 exercise = Implement(
     title="And together again",
     minutes=4,
-    level=2,
     needs=("w07.split_heads",),
     cases=[
         Case("3 heads of 4", lambda draw: {"x": draw.normal(2, 3, 5, 4)}),

@@ -92,7 +92,6 @@ def _heads_case(x, memory=None, heads=2, mask=None, make="normal"):
 exercise = Implement(
     title="Multi-head attention",
     minutes=15,
-    level=3,
     needs=("w07.attention", "w07.split_heads", "w07.merge_heads"),
     dtype="float64",
     cases=[

@@ -22,7 +22,6 @@ def _rms_case(shape, eps, make="normal", scale=1.0, shift=0.0):
 exercise = Implement(
     title="RMS norm",
     minutes=4,
-    level=1,
     needs=("w07.layer_norm",),
     dtype="float64",
     cases=[

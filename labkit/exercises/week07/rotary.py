@@ -45,7 +45,6 @@ def _turn(shape, positions, make="normal"):
 exercise = Implement(
     title="Turn, do not add",
     minutes=12,
-    level=3,
     needs=("w07.sinusoidal",),
     also=(
         "RoPE",

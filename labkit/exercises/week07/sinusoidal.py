@@ -20,7 +20,6 @@ def _at(positions, width, make=lambda values: values):
 exercise = Implement(
     title="A clock with many hands",
     minutes=8,
-    level=2,
     also=(
         "positional encoding",
         "position embedding",

@@ -7,7 +7,6 @@ from labkit.lazy import torch
 exercise = Implement(
     title="Cut into heads",
     minutes=6,
-    level=2,
     cases=[
         Case("3 heads of 4", lambda draw: {"x": draw.normal(2, 5, 12), "heads": 3}),
         Case("2 heads of 3", lambda draw: {"x": draw.normal(3, 4, 6), "heads": 2}),

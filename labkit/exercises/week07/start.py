@@ -13,20 +13,19 @@ def _equal_logits_loss(vocab):
 exercise = Predict(
     title="Before the first step",
     minutes=6,
-    level=1,
     needs=("w07.gpt",),
     items={
         "loss": Item(
-            "the loss per token of an untrained GPT with 320 tokens", lambda: _equal_logits_loss(320)
+            "the loss per token, in nats, of a GPT with 320 tokens", lambda: _equal_logits_loss(320)
         ),
         "perplexity": Item("e to the power of that loss", lambda: math.exp(_equal_logits_loss(320))),
-        "doubled": Item("the loss with twice as many tokens", lambda: _equal_logits_loss(640)),
+        "doubled": Item("the loss with 640 tokens", lambda: _equal_logits_loss(640)),
         "per byte": Item(
-            "the first loss per byte, if a token is 1.5 bytes on average",
+            "the first loss, per byte of text, if a token is 1.5 bytes on average",
             lambda: _equal_logits_loss(320) / 1.5,
         ),
         "saved": Item(
-            "parameters that tying saves, with 320 tokens and width 96",
+            "how many parameters tying saves, with 320 tokens and width 96",
             lambda: torch.nn.Embedding(320, 96).weight.numel(),
         ),
     },

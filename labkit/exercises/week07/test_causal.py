@@ -78,7 +78,6 @@ def _try_causal(model, *, sentences=3, length=20, looks=lambda t: slice(0, t), v
 exercise = WriteTest(
     title="A test for the future",
     minutes=12,
-    level=3,
     needs=("w07.leak",),
     good=[
         _language_model(_mixed_by(_triangle())),

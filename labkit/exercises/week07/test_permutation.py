@@ -44,7 +44,6 @@ def _try_order(layer, order, *, axis=1, back=True, same=None):
 exercise = WriteTest(
     title="A test for order",
     minutes=8,
-    level=2,
     needs=("w07.multi_head", "w07.test_causal"),
     good=[_set_layer, _torchs_layer, lambda x: x + x.mean(1, keepdim=True), lambda x: x.tanh()],
     bugs={

@@ -45,7 +45,6 @@ def _top_k_case(shape, temperature, k, make="normal", scale=2.0, shift=0.0):
 exercise = Implement(
     title="Temperature and top-k",
     minutes=10,
-    level=2,
     dtype="float64",
     reference="the definition",
     cases=[

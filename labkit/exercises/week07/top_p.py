@@ -37,7 +37,6 @@ def _top_p_case(shape, p, make="normal", spread=1.5):
 exercise = Implement(
     title="Top-p",
     minutes=10,
-    level=3,
     also=("nucleus sampling",),
     dtype="float64",
     reference="the definition",

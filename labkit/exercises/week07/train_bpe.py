@@ -59,7 +59,6 @@ def _train_joined(counts, size):
 exercise = Implement(
     title="Train the tokenizer",
     minutes=12,
-    level=3,
     needs=("w07.merge",),
     also=(
         "tokenizer",

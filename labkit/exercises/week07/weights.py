@@ -20,7 +20,6 @@ def _pair(q, k, make="normal", scale=1):
 exercise = Implement(
     title="Who looks at whom",
     minutes=8,
-    level=1,
     needs=("w01.mask",),
     also=(
         "scaled dot product",

@@ -17,7 +17,6 @@ from labkit.grade.judge.run import to_engine
 from labkit.verdict import LONGEST
 
 RULES = ("equal axes", "constant", "symmetric", "distinct", "size one", "not contiguous", "delegation")
-LEVELS = range(1, 6)
 
 
 def lint(exercise: Exercise) -> list[str]:
@@ -36,8 +35,8 @@ def _declaration(exercise: Exercise) -> Iterator[str]:
         yield f"two mistakes are called {name!r}"
     if len(exercise.hints) != 3 or not all(hint.strip() for hint in exercise.hints):
         yield "three hints are wanted"
-    if exercise.minutes <= 0 or exercise.level not in LEVELS:
-        yield f"minutes must be positive and level in 1 to {LEVELS[-1]}"
+    if exercise.minutes <= 0:
+        yield "minutes must be positive"
     for rule, reason in exercise.excused.items():
         if rule not in RULES or not reason.strip():
             yield f"excused={{{rule!r}: {reason!r}}}: give a reason, for one of {', '.join(RULES)}"

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from labkit.book.answers import solution_lines
+from labkit.book.percent import solution_lines
 
 
 @dataclass(frozen=True)

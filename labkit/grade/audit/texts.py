@@ -20,7 +20,7 @@ from labkit.grade.audit.proof import Task, disguise
 from labkit.grade.judge import judge
 from labkit.verdict import Verdict
 
-ABOUT = ("kind", "title", "minutes", "level", "needs", "also", "hints", "passed")
+ABOUT = ("kind", "title", "minutes", "needs", "also", "hints", "passed")
 
 
 def write(tasks: Sequence[Task], path: Path, seconds: float) -> list[str]:

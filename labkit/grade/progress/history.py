@@ -86,6 +86,11 @@ class History:
             return self.latest
         return next(iter(to_do), None)
 
+    def first_missing(self, key: str) -> str | None:
+        """The first exercise that this one needs and that is not passed: what to do before it."""
+        needs = self.exercises[key].needs
+        return next((need for need in needs if need in self.standing and not self.standing[need].passed), None)
+
     def overcome(self) -> list[tuple[str, str]]:
         """(exercise, mistake) for every mistake met and left behind without being shown the solution."""
         mended = [(key, one) for key, one in self.standing.items() if one.passed and not one.shown]

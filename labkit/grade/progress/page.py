@@ -63,7 +63,9 @@ def _next(state: History) -> str:
         times = [one.passed_at for one in state.standing.values() if one.passed_at]
         return _span(min(times), max(times)) if times else "Nothing is left to do."
     exercise = state.exercises[key]
-    return f"Next: {html.escape(exercise.title)} (<code>{key}</code>), about {exercise.minutes} minutes"
+    missing = state.first_missing(key)
+    first = f"; <code>{missing}</code> comes before it and is not passed yet" if missing else ""
+    return f"Next: {html.escape(exercise.title)} (<code>{key}</code>), about {exercise.minutes} minutes{first}"
 
 
 def _ring(passed: int, failing: int, total: int) -> str:
@@ -198,7 +200,7 @@ def _sentence(exercise: Exercise, name: str) -> str:
         return inline(says)
     question = exercise.items[letter["item"]].question
     stop = "" if question.endswith("?") else ":"
-    return f'<span class="soft">{html.escape(question)}{stop}</span> {inline(says[letter.end() :])}'
+    return f'<span class="soft">{inline(question)}{stop}</span> {inline(says[letter.end() :])}'
 
 
 def _predictions(state: History) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from labkit.book.percent import parts
 from labkit.book.source import Source
 from labkit.book.work import here
 from labkit.grade.progress.hint import chosen
@@ -49,23 +50,10 @@ def refusal(state: History, key: str) -> list[str]:
 
 def text(source: Source) -> str:
     """The prose above the exercise, from its heading on, then its solution without the markers."""
-    code = "\n".join(_without_markers(source.solution))
+    code = parts(source.solution)[1]
     headings = [place for place, prose in enumerate(source.text) if prose.startswith("#")]
     prose = source.text[headings[-1] if headings else 0 :]
     return "\n\n".join([*prose, f"The solution ({source.lesson.path.as_posix()}):", _indented(code)])
-
-
-def _without_markers(code: str) -> list[str]:
-    """The lines of a solution, without its markers and the learner's stub."""
-    lines, in_stub = [], False
-    for line in code.splitlines():
-        if line.strip() in ("### BEGIN SOLUTION", "### STUB", "### END SOLUTION"):
-            in_stub = line.strip() == "### STUB"
-        elif not in_stub:
-            lines.append(line)
-    while lines and not lines[-1].strip():
-        lines.pop()
-    return lines
 
 
 def _indented(code: str) -> str:

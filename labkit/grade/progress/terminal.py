@@ -90,4 +90,6 @@ def next_words(state: History) -> str:
     exercise = state.exercises[key]
     where = f", in {state.places[key].lesson.notebook.as_posix()}" if key in state.places else ""
     verb = "Go on with" if state.standing[key].attempts else "Next"
-    return f"{verb}: {key} ({exercise.title}), about {exercise.minutes} minutes{where}"
+    missing = state.first_missing(key)
+    first = f"; {missing} comes before it and is not passed yet" if missing else ""
+    return f"{verb}: {key} ({exercise.title}), about {exercise.minutes} minutes{where}{first}"

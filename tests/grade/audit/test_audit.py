@@ -106,7 +106,6 @@ def common(name):
         "id": f"w00.{name}",
         "title": "t",
         "minutes": 1,
-        "level": 1,
         "hints": ("1", "2", "3"),
         "passed": "Good.",
     }
@@ -237,7 +236,6 @@ def raises(x):
         ({"rules": Rules()}, "not refused (pass: 4 cases agree"),
         ({"oracle": lambda x: torch.softmax(x, dim=1)}, "the solution does not pass"),
         ({"hints": ("1", "", "3")}, "three hints"),
-        ({"level": 9}, "level"),
         ({"passed": "word " * 50}, "passed: a line of"),
         ({"excused": {"no such rule": "because"}}, "no such rule"),
         ({"excused": {"constant": " "}}, "give a reason"),
@@ -399,15 +397,15 @@ def helper(x):
 def other(x):
     return 0
 """
-USES = "from labkit.exercises.week00.shared import {}\n\nexercise = Implement(level=1, oracle={})\n"
+USES = "from labkit.exercises.week00.shared import {}\n\nexercise = Implement(minutes=1, oracle={})\n"
 LESSON_PATH, FOLDER = "solutions/week00_a/01_a.py", "labkit/exercises/week00"
 FILES = {
     LESSON_PATH: LESSON,
     f"{FOLDER}/scale.py": USES.format("helper", "helper"),
     f"{FOLDER}/softmax.py": USES.format("LEVEL, other", "other"),
-    f"{FOLDER}/fix.py": "exercise = Fix(level=1)\n",
-    f"{FOLDER}/guess.py": "exercise = puzzle(level=1)\n",  # made by a function of its own
-    f"{FOLDER}/test.py": "exercise = WriteTest(level=1)\n",
+    f"{FOLDER}/fix.py": "exercise = Fix(minutes=1)\n",
+    f"{FOLDER}/guess.py": "exercise = puzzle(minutes=1)\n",  # made by a function of its own
+    f"{FOLDER}/test.py": "exercise = WriteTest(minutes=1)\n",
     f"{FOLDER}/shared.py": SHARED,
     "labkit/exercises/shared.py": "LEVEL = 1\n",
     "labkit/grade/judge/compare.py": "",
@@ -451,8 +449,8 @@ def found(repository, base="HEAD"):
         (LESSON_PATH, "Exponentials,", "Powers,", set()),
         (LESSON_PATH, "return x / by", "return by / x", {"w00.scale"}),
         (LESSON_PATH, "import torch\n", "import torch, math\n", set(SOURCES)),
-        (f"{FOLDER}/scale.py", "level=1", "level=2", {"w00.scale"}),
-        (f"{FOLDER}/guess.py", "level=1", "level=2", {"w00.guess"}),
+        (f"{FOLDER}/scale.py", "minutes=1", "minutes=2", {"w00.scale"}),
+        (f"{FOLDER}/guess.py", "minutes=1", "minutes=2", {"w00.guess"}),
         (f"{FOLDER}/scale.py", "exercise =", "# a comment\nexercise =", set()),
         (f"{FOLDER}/shared.py", "return 0", "return 1", {"w00.softmax"}),
         (f"{FOLDER}/shared.py", "return x\n", "return -x\n", {"w00.scale"}),  # what a helper uses
@@ -470,14 +468,14 @@ def test_what_changed(repository, path, old, new, ids):
 def test_all_commits_of_a_branch_count(repository):
     start = changed.commit(repository)
     git(repository, "switch", "-qc", "branch")
-    edit(repository, f"{FOLDER}/scale.py", "level=1", "level=2")
+    edit(repository, f"{FOLDER}/scale.py", "minutes=1", "minutes=2")
     committed(repository, "first")
-    edit(repository, f"{FOLDER}/fix.py", "level=1", "level=2")
+    edit(repository, f"{FOLDER}/fix.py", "minutes=1", "minutes=2")
     committed(repository, "second")
     assert changed.base_commit(repository) == start
     assert found(repository, start) == {"w00.scale", "w00.fix"}
     git(repository, "switch", "-q", "main")
-    edit(repository, f"{FOLDER}/test.py", "level=1", "level=3")
+    edit(repository, f"{FOLDER}/test.py", "minutes=1", "minutes=3")
     committed(repository, "meanwhile, on the main branch")
     git(repository, "switch", "-q", "branch")
     assert changed.base_commit(repository) == start
@@ -487,7 +485,7 @@ def test_on_the_main_branch_the_base_is_the_commit_before_or_what_was_pushed(rep
     start = changed.commit(repository)
     assert changed.base_commit(repository) is None  # the first commit has none before it
     for number in (2, 3):
-        edit(repository, f"{FOLDER}/scale.py", f"level={number - 1}", f"level={number}")
+        edit(repository, f"{FOLDER}/scale.py", f"minutes={number - 1}", f"minutes={number}")
         before = changed.commit(repository)
         committed(repository, "more")
     assert changed.base_commit(repository) == before != start
@@ -500,7 +498,7 @@ def options(*words):
 
 
 def test_the_sample_is_another_one_for_every_commit(repository):
-    edit(repository, f"{FOLDER}/scale.py", "level=1", "level=2")
+    edit(repository, f"{FOLDER}/scale.py", "minutes=1", "minutes=2")
     head = committed(repository, "second")
     chosen = options()
     (note,) = command.settle(repository, chosen)
@@ -529,7 +527,7 @@ def test_a_change_in_what_judges_makes_the_sample_larger(repository):
 
 
 def test_without_a_base_only_a_sample_is_tried(repository, tmp_path_factory):
-    edit(repository, f"{FOLDER}/scale.py", "level=1", "level=2")
+    edit(repository, f"{FOLDER}/scale.py", "minutes=1", "minutes=2")
     committed(repository, "second")
     shallow = tmp_path_factory.mktemp("shallow") / "clone"
     git(repository, "clone", "-q", "--depth", "1", repository.as_uri(), str(shallow))

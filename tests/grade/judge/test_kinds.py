@@ -10,7 +10,7 @@ from labkit import exercises
 from labkit.exercises.declare import Case, Fix, Item, Measure, Mistake, Predict, WriteTest
 from labkit.grade.judge import judge
 
-COMMON = {"id": "w00.x", "title": "t", "minutes": 1, "level": 1, "hints": ("1", "2", "3"), "passed": "Good."}
+COMMON = {"id": "w00.x", "title": "t", "minutes": 1, "hints": ("1", "2", "3"), "passed": "Good."}
 
 
 # fix

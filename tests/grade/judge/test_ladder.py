@@ -33,7 +33,6 @@ def center_exercise(**changes):
         "id": "w00.center",
         "title": "t",
         "minutes": 1,
-        "level": 1,
         "hints": ("1", "2", "3"),
         "passed": "Good.",
         "cases": CASES,

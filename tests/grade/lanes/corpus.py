@@ -11,7 +11,7 @@ from pathlib import Path
 
 from labkit.book import notebook
 from labkit.book.notebook import Cell, Notebook, make_cell
-from labkit.book.percent import learner_source
+from labkit.book.percent import parts
 from labkit.verdict import RECORD_MIME
 
 EXERCISES = ("w90.double", "w90.total", "w90.counter", "w90.guess", "w90.middle")
@@ -80,7 +80,7 @@ def solved(nb):
 @bad(all="not started")
 def untouched(nb):
     for one in nb["cells"]:
-        one["source"] = learner_source(one["source"])
+        one["source"] = parts(one["source"])[0]
     return nb
 
 

@@ -25,7 +25,7 @@ NOW = datetime(2026, 3, 9, 10).timestamp()
 
 def exercise(key):
     return Predict(
-        id=key, title=f"Title of {key}", minutes=3, level=1, hints=("a", "b", "c"), passed="p",
+        id=key, title=f"Title of {key}", minutes=3, hints=("a", "b", "c"), passed="p",
         items={"a": Item("?", lambda: 1)}, mistakes=[Mistake("off", "One too many: `n - 1`.", {"a": 2})],
     )  # fmt: skip
 
@@ -84,6 +84,16 @@ def test_what_comes_next():
     assert replay(attempt("w01.a", "error"), attempt("w00.a")).current == "w00.b"
     done = replay(*(attempt(key, minute=n) for n, key in enumerate(COURSE)))
     assert done.current is None and terminal.next_words(done).startswith("All done")
+
+
+def test_who_went_ahead_is_told_what_comes_before():
+    course = COURSE | {"w01.a": replace(COURSE["w01.a"], needs=("w00.a", "w00.b"))}
+    tried = attempt("w01.a", "values", 2)
+    ahead, nothing = (history([*done, tried], course, {}, NOW) for done in ([attempt("w00.a")], []))
+    assert terminal.next_words(ahead).endswith("minutes; w00.b comes before it and is not passed yet")
+    assert "; <code>w00.a</code> comes before it and is not passed yet" in page(nothing)
+    done = history([attempt("w00.a"), attempt("w00.b"), tried], course, {}, NOW)
+    assert terminal.next_words(done).endswith("minutes") and "comes before it" not in page(done)
 
 
 def test_a_pass_that_no_longer_holds_is_shown_and_stays_a_pass():

@@ -21,7 +21,6 @@ class _Stuck:
 exercise = Implement(
     title="A counter",
     minutes=1,
-    level=1,
     engine="python",
     cases=[Case("from 0", lambda draw: {"start": 0}), Case("from 5", lambda draw: {"start": 5})],
     oracle=lambda start: [start + 1, start + 2, start + 3],

@@ -7,7 +7,6 @@ from labkit.exercises.declare import Implement, Mistake
 exercise = Implement(
     title="Double every value",
     minutes=1,
-    level=1,
     engine="python",
     cases=TWO_LISTS,
     oracle=lambda values: [2 * value for value in values],

@@ -7,7 +7,6 @@ from labkit.exercises.declare import Item, Mistake, Predict
 exercise = Predict(
     title="Guess two lengths",
     minutes=1,
-    level=1,
     items={
         "a": Item("len('abc')", lambda: len("abc")),
         "b": Item("len([1, [2, 3]])", lambda: len([1, [2, 3]])),

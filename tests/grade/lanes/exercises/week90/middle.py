@@ -12,7 +12,6 @@ def _broken_middle(values):
 exercise = Fix(
     title="The middle value",
     minutes=1,
-    level=1,
     engine="python",
     cases=[
         Case("unsorted", lambda draw: {"values": [3.0, 1.0, 2.0]}),
