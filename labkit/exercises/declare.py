@@ -313,7 +313,7 @@ class Checkpoint(Exercise):
     metric      metric(predictions, targets) -> a number
     measured    what that number is, in words: "accuracy"
     baseline    a `train` that learns next to nothing, and what it does, in words
-    target      the number to reach; above the baseline's, or below it where less is better
+    target      the number to reach; `less_is_better` says on which side of it
     computing   seconds of processor time for training and predicting once
     gib         memory that it may take for that, in GiB
     shown       how the number is written
@@ -325,6 +325,7 @@ class Checkpoint(Exercise):
     baseline: tuple[str, Callable[..., Any]]
     target: float
     computing: float
+    less_is_better: bool = False
     gib: float = 1.0
     engine: Engine = "numpy"
     shown: str = "{:.2f}"

@@ -139,11 +139,7 @@ def _unfit(predictions: Any, truth: np.ndarray) -> Problem | None:
 
 def _reaches(exercise: Checkpoint, metric: float, wanted: float) -> bool:
     """Whether a metric is as good as another; NaN never is."""
-    return metric >= wanted if _more_is_better(exercise) else metric <= wanted
-
-
-def _more_is_better(exercise: Checkpoint) -> bool:
-    return exercise.target > _baseline(exercise)
+    return metric <= wanted if exercise.less_is_better else metric >= wanted
 
 
 def _baseline(exercise: Checkpoint) -> float:

@@ -163,7 +163,7 @@ exercise = Kernel(
         Limit(
             "global writes",
             1,
-            "One thread writes the sum of its block; the others have nothing to add.",
+            "One thread writes the sum of its block, no other.",
             "block",
         ),
         Limit("barriers", 6, "One after the load and one after each of the five steps of the tree."),

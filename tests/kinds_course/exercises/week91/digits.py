@@ -99,7 +99,7 @@ exercise = Checkpoint(
         ),
         Mistake(
             "rows apart",
-            "no better than guessing: images and digits were shuffled apart, so each image has another's digit.",
+            "no better than guessing: images and digits were shuffled apart, each image has another's digit.",
             _rows_apart,
             when=lambda seen: seen.metric < 0.25,
         ),
