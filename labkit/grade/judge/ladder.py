@@ -362,7 +362,7 @@ def _said(error: BaseException | None) -> tuple[str, list[str]] | None:
 
 
 def explained(exercise: Any, problem: Problem, mistake: Mistake | None, get: str | None = None) -> Verdict:
-    """The verdict on a problem: its likely cause, its case and how to get it, the next hint."""
+    """The verdict on a problem: its likely cause, its case and how to `get` it again, the next hint."""
     lines = [*problem.lines]
     if mistake:
         after = len(lines) if problem.headline.endswith(":") else 0  # what was raised comes first
@@ -372,7 +372,7 @@ def explained(exercise: Any, problem: Problem, mistake: Mistake | None, get: str
         lines.append(f"Inputs: {_describe(inputs)}")
         again = f'Get them: `import labkit; labkit.case("{exercise.id}", "{problem.case.name}")`'
         lines.append(get or again)
-    if problem.status == "error":
+    if problem.status == "error" and not get:
         lines.append("Whole traceback: `import labkit; labkit.traceback()`")
     lines.append(hint_line(exercise))
     headline = f"for case `{problem.case.name}`, {problem.headline}" if problem.case else problem.headline

@@ -132,6 +132,7 @@ def test_what_does_not_compile_for_a_gpu():
     assert verdict.status == "error"
     line = inspect.getsourcelines(whole)[1] + 1
     assert f"line {line}" in verdict.headline and "does not compile for a GPU" in verdict.text()
+    assert "traceback" not in verdict.text()  # the stepper raised nothing
 
 
 def test_a_loop_without_end():
@@ -340,5 +341,6 @@ def test_what_the_audit_needs():
     assert not kind.survives(EXERCISE, None)
     answer, extra = kind.wrong_answer(EXERCISE, EXERCISE.mistakes[0])
     assert answer is not no_guard and said(answer).mistake == "no guard" and extra == {}
+    assert kind.texts(EXERCISE) == {"limit on global reads": "One element per thread."}
     bad = replace(EXERCISE, limits=[Limit("reads", 1, "w")])
     assert "limit on 'reads'" in next(iter(kind.problems(bad)))

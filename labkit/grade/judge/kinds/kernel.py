@@ -19,7 +19,7 @@ from labkit.exercises.declare import Case, Kernel, Limit, Mistake
 from labkit.grade.judge import ladder, rules, trials
 from labkit.grade.judge.compare import Difference, compare, same
 from labkit.grade.judge.disguise import disguise
-from labkit.grade.judge.kinds.usual import delegation, mutants, remember, texts  # noqa: F401
+from labkit.grade.judge.kinds.usual import delegation, mutants, remember  # noqa: F401
 from labkit.grade.judge.ladder import Problem
 from labkit.grade.judge.run import expected, quiet
 from labkit.text import plural
@@ -364,6 +364,10 @@ def survives(exercise: Kernel, answer: Any) -> bool:
         if _first_problem(one, kernel, trial(one, kernel)):
             return False
     return True
+
+
+def texts(exercise: Kernel) -> dict[str, str]:
+    return {f"limit on {limit.counted}": limit.why for limit in exercise.limits}
 
 
 def warm(exercise: Kernel) -> None:
