@@ -21,7 +21,6 @@ from labkit.book.notebook import labkit_of, learner_notebook
 from labkit.book.percent import Lesson
 from labkit.book.source import Source, sources_of
 from labkit.book.work import Work, here
-from labkit.exercises.declare import Implement
 from labkit.grade.judge import judge
 
 
@@ -68,7 +67,7 @@ def of(name: str, work: Work | None = None) -> Notebook:
                 if cell.role == "setup" and cell.id not in done:
                     answers.run_code(cell.source, space, f"<{cell.id}>")
                     done.add(cell.id)
-            is_code = isinstance(exercises.get(source.id), Implement)
+            is_code = exercises.get(source.id).builds  # predictions and measurements build nothing
             if is_code and source.id in written and _passes(source, space, written[source.id]):
                 yours.append(source.id)
             else:

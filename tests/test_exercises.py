@@ -10,8 +10,8 @@ import pytest
 
 from labkit import exercises
 from labkit.exercises.declare import Case, Implement, Mistake, vary
-from labkit.grade.audit.proof import disguise
 from labkit.grade.judge import judge
+from labkit.grade.judge.disguise import disguise
 
 PREDICTION = """from labkit.exercises.declare import Predict
 exercise = Predict(title="{}", minutes=1, hints=("", "", ""), mistakes=[], passed="", items={{}})

@@ -7,18 +7,16 @@ Two versions of the grader or of the declarations say the same if they write the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from labkit.book.answers import finish, new_space, prepare
-from labkit.exercises.declare import Exercise, Fix, Implement, Predict, WriteTest
 from labkit.grade import processes
-from labkit.grade.audit import proof
 from labkit.grade.audit.lint import lint
-from labkit.grade.audit.proof import Task, disguise
-from labkit.grade.judge import judge
-from labkit.verdict import Verdict
+from labkit.grade.audit.proof import Task, judge_mistake
+from labkit.grade.judge import judge, kinds
 
 ABOUT = ("kind", "title", "minutes", "needs", "also", "hints", "passed")
 
@@ -38,36 +36,19 @@ def write(tasks: Sequence[Task], path: Path, seconds: float) -> list[str]:
 def texts(task: Task) -> dict[str, Any]:
     """Everything that is said about one exercise; call it in a process that may be thrown away."""
     processes.one_thread()
-    about = {name: getattr(task.exercise, name) for name in ABOUT}
-    verdicts = {name: verdict.record() for name, verdict in _verdicts(task)}
-    return {"about": about, "lint": lint(task.exercise), "verdicts": verdicts}
-
-
-def _verdicts(task: Task) -> Iterator[tuple[str, Verdict]]:
-    exercise, source = task.exercise, task.source
+    exercise, source, kind = task.exercise, task.source, kinds.of(task.exercise)
+    found: dict[str, Any] = {name: getattr(exercise, name) for name in ABOUT}
+    found |= {"lint": lint(exercise), "texts": kind.texts(exercise), "verdicts": {}}
     if source is None:
-        return
+        return found
+    if task.folder is not None:
+        os.chdir(task.folder)
     space = prepare(source)
-    given, extra = finish(source, new_space(source.lesson, space), source.stub)
-    yield "stub", judge(exercise, given, **extra)
-    given, extra = finish(source, new_space(source.lesson, space), source.solution)
-    yield "solution", judge(exercise, given, **extra)
+    for name, code in (("stub", source.stub), ("solution", source.solution)):
+        given, extra = finish(source, new_space(source.lesson, space), code)
+        found["verdicts"][name] = judge(exercise, given, **extra).record()
     for mistake in exercise.mistakes:
-        yield f"mistake {mistake.name}", proof.judge_mistake(exercise, mistake)
-    yield from _of_its_kind(exercise, given)
-
-
-def _of_its_kind(exercise: Exercise, solution: Any) -> Iterator[tuple[str, Verdict]]:
-    if isinstance(exercise, Fix):
-        broken = disguise(exercise.broken)
-        yield "broken, unnamed", judge(exercise, broken, fault=None)
-        yield "broken, named", judge(exercise, broken, fault=exercise.fault)
-        for choice in exercise.menu:
-            yield f"fault {choice}", judge(exercise, solution, fault=choice)
-    if isinstance(exercise, Predict):
-        yield "all wrong", judge(exercise, proof.all_wrong(exercise))
-    if isinstance(exercise, WriteTest):
-        yield "asserts nothing", judge(exercise, proof.asserts_nothing)
-        yield "always fails", judge(exercise, proof.always_fails)
-    if isinstance(exercise, Implement) and (exercise.delegate is not None or exercise.use is None):
-        yield "delegate", proof.judge_delegate(exercise)
+        found["verdicts"][f"mistake {mistake.name}"] = judge_mistake(exercise, mistake).record()
+    found["must fail"] = list(kind.must_fail(exercise, given))
+    found["delegation"] = kind.delegation(exercise)
+    return found
