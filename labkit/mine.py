@@ -20,7 +20,6 @@ from labkit.book.build import learner_path
 from labkit.book.merge import Problem, graded_copy, read_learner
 from labkit.book.notebook import labkit_of, learner_notebook
 from labkit.book.percent import Lesson
-from labkit.exercises.declare import Implement
 from labkit.grade.judge import judge
 
 
@@ -65,9 +64,7 @@ def notebook(week: int, number: int) -> Notebook:
             if cell.role == "setup" and cell.id not in done:
                 answers.run_code(cell.source, space, f"<{cell.id}>")
                 done.add(cell.id)
-        is_code = isinstance(
-            exercises.get(source.id), Implement
-        )  # predictions and measurements build nothing
+        is_code = exercises.get(source.id).builds  # predictions and measurements build nothing
         if is_code and source.id in written and _passes(source, space, written[source.id]):
             yours.append(source.id)
         else:

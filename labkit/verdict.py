@@ -65,6 +65,11 @@ class Verdict:
             return f"NOT STARTED  {self.exercise}"
         return f"NOT YET  {self.exercise} ({self.status})"
 
+    @property
+    def said(self) -> str:
+        """Status and headline in one line, for those who prove the grader."""
+        return f"{self.status}: {self.headline}"
+
     def text(self) -> str:
         return "\n".join([f"{self.title}: {self.headline}", *(f"  {line}" for line in self.lines)])
 

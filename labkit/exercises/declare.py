@@ -15,7 +15,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -121,6 +121,7 @@ class Exercise:
     passed: str
     needs: tuple[str, ...] = ()
     lint: Mapping[str, str] = field(default_factory=dict)
+    builds: ClassVar[bool] = False  # whether an answer is code that later lessons may build on
 
     @property
     def week(self) -> int:
@@ -129,6 +130,11 @@ class Exercise:
     @property
     def kind(self) -> str:
         return type(self).__name__
+
+    @property
+    def questions(self) -> Mapping[str, str]:
+        """What is asked, by letter, where an exercise asks several things."""
+        return {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +164,7 @@ class Implement(Exercise):
     rules: Rules = Rules()
     reference: str = "torch"
     delegate: Callable[..., Any] | None = None
+    builds: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,6 +189,10 @@ class Predict(Exercise):
     """Questions answered before running anything. The first answers are remembered for calibration."""
 
     items: Mapping[str, Item]
+
+    @property
+    def questions(self) -> Mapping[str, str]:
+        return {key: item.question for key, item in self.items.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

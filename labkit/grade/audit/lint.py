@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from labkit.exercises.declare import Case, Exercise, Fix, Implement
+from labkit.exercises.declare import Case, Exercise
+from labkit.grade.judge import kinds
 from labkit.grade.judge.compare import Leaf, flatten
-from labkit.grade.judge.run import to_engine
 from labkit.verdict import LONGEST
 
 RULES = ("equal axes", "constant", "symmetric", "distinct", "size one", "not contiguous", "delegation")
@@ -22,10 +22,8 @@ LEVELS = range(1, 6)
 
 def lint(exercise: Exercise) -> list[str]:
     """What is wrong with a declaration, one sentence each; excused rules are left out."""
-    problems = [*_declaration(exercise), *_words(exercise)]
-    if isinstance(exercise, Implement):
-        problems += [words for rule, words in _data(exercise) if rule not in exercise.lint]
-    return problems
+    data = [words for rule, words in _data(exercise) if rule not in exercise.lint]
+    return [*_declaration(exercise), *_words(exercise), *data]
 
 
 def _declaration(exercise: Exercise) -> Iterator[str]:
@@ -41,8 +39,7 @@ def _declaration(exercise: Exercise) -> Iterator[str]:
     for rule, reason in exercise.lint.items():
         if rule not in RULES or not reason.strip():
             yield f"lint={{{rule!r}: {reason!r}}}: give a reason, for one of {', '.join(RULES)}"
-    if isinstance(exercise, Fix) and exercise.fault not in exercise.menu:
-        yield f"the fault {exercise.fault!r} is not on its menu"
+    yield from kinds.of(exercise).problems(exercise)
 
 
 def _words(exercise: Exercise) -> Iterator[str]:
@@ -50,17 +47,17 @@ def _words(exercise: Exercise) -> Iterator[str]:
     texts = {"passed": exercise.passed}
     texts |= {f"hint {number}": hint for number, hint in enumerate(exercise.hints, 1)}
     texts |= {f"mistake {m.name!r}": f"Likely cause: {m.says}" for m in exercise.mistakes}
-    if isinstance(exercise, Fix):
-        texts |= {f"menu {key!r}": sentence for key, sentence in exercise.menu.items()}
+    texts |= kinds.of(exercise).texts(exercise)
     for name, text in texts.items():
         longest = max(len(line) for line in text.splitlines() or [""])
         if longest > LONGEST - 2:
             yield f"{name}: a line of {longest} characters; {LONGEST - 2} fit"
 
 
-def _data(exercise: Implement) -> Iterator[tuple[str, str]]:
+def _data(exercise: Exercise) -> Iterator[tuple[str, str]]:
     """(rule, sentence) for everything that the test data could hide."""
-    cases = [(case, arrays_of(exercise, case)) for case in exercise.cases]
+    given = [(case, kinds.of(exercise).inputs(exercise, case)) for case in kinds.cases(exercise)]
+    cases = [(case, arrays_of(inputs)) for case, inputs in given]
     for case, arrays in cases:
         for path, array in arrays:
             yield from _array(case, path.strip("[]'"), array)
@@ -71,12 +68,12 @@ def _data(exercise: Implement) -> Iterator[tuple[str, str]]:
         yield "distinct", "no case where every array has all axes of different size"
     if not any(1 in array.shape for array in every):
         yield "size one", "no case with an axis of size 1"
-    if not any(not _is_contiguous(exercise, case) for case, _ in cases):
+    if all(_is_contiguous(inputs) for _, inputs in given):
         yield "not contiguous", "no case with an input that is not contiguous"
 
 
-def arrays_of(exercise: Implement, case: Case) -> list[tuple[str, np.ndarray]]:
-    leaves = [(path, leaf) for path, leaf in flatten(case.inputs(exercise.id, exercise.dtype))]
+def arrays_of(inputs: dict[str, Any]) -> list[tuple[str, np.ndarray]]:
+    leaves = flatten(inputs)
     return [(p, x.value) for p, x in leaves if isinstance(x, Leaf) and isinstance(x.value, np.ndarray)]
 
 
@@ -97,9 +94,9 @@ def _is_distinct(array: np.ndarray, larger_than: int = -1) -> bool:
     return len(sizes) == len(set(sizes))
 
 
-def _is_contiguous(exercise: Implement, case: Case) -> bool:
-    """Whether all inputs are contiguous once they are the engine's own: NumPy's order may get lost."""
-    values: list[Any] = [to_engine(case.inputs(exercise.id, exercise.dtype), exercise.engine)]
+def _is_contiguous(inputs: dict[str, Any]) -> bool:
+    """Whether all inputs are contiguous, as the engine's own: NumPy's order may get lost on the way."""
+    values: list[Any] = [inputs]
     while values:
         value = values.pop()
         if isinstance(value, dict | list | tuple):

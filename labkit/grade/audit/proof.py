@@ -8,28 +8,23 @@ from __future__ import annotations
 
 import time
 import tomllib
-import types
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from labkit import exercises
 from labkit.book.answers import Source, finish, prepare
-from labkit.exercises.declare import Exercise, Fix, Implement, Mistake, Predict, WriteTest
+from labkit.exercises.declare import Exercise, Mistake
 from labkit.grade import processes
 from labkit.grade.audit.lint import lint
 from labkit.grade.audit.mutants import Mutant, mutants
 from labkit.grade.audit.mutants import sample as sample_of
-from labkit.grade.judge import judge, ladder
-from labkit.grade.judge.rules import broken_by_use, watched
-from labkit.grade.judge.run import expected, to_engine
-from labkit.verdict import Verdict, is_blank
+from labkit.grade.judge import judge, kinds
+from labkit.verdict import Verdict
 
 EQUIVALENT = Path(exercises.__file__).parent / "equivalent.toml"
-# For a test, only these changes are mutants: other inputs make another good test.
-TEST_CHANGES = ("dropped", "condition", "comparison")
 
 
 @dataclass
@@ -72,7 +67,7 @@ def prove(task: Task) -> Report:
         return report
     processes.one_thread()
     space = prepare(source)
-    _warm(exercise)
+    kinds.of(exercise).warm(exercise)
     # In a fork, so that mutants start from a process in which no answer has run.
     for _, found in processes.forked(
         [report], lambda blank: _prove_declared(blank, exercise, source, space), 300
@@ -81,13 +76,6 @@ def prove(task: Task) -> Report:
     if task.sample != 0:
         _prove_mutants(report, task, source, space)
     return report
-
-
-def _warm(exercise: Exercise) -> None:
-    """Ask the oracle once: what torch imports on the way, no mutant has to import again."""
-    if isinstance(exercise, Implement):
-        for case in exercise.cases:
-            expected(exercise, case)
 
 
 def _lost(report: Report, lost: processes.Lost) -> Report:
@@ -102,14 +90,13 @@ def _prove_declared(report: Report, exercise: Exercise, source: Source, space: d
     verdict = judge(exercise, given, **extra)
     report.seconds = time.perf_counter() - start
     if not verdict.passed:
-        report.problems.append(f"the solution does not pass: {_said(verdict)}")
+        report.problems.append(f"the solution does not pass: {verdict.said}")
     wrong = [words for mistake in exercise.mistakes if (words := _mistake_problem(exercise, mistake))]
     report.mistakes, report.caught = len(exercise.mistakes), len(exercise.mistakes) - len(wrong)
     report.problems += wrong
-    report.problems += _kind_problems(exercise, given)
-    if isinstance(exercise, Implement):
-        report.delegation, words = _delegation(exercise)
-        report.problems += [words] if words else []
+    report.problems += kinds.of(exercise).must_fail(exercise, given)
+    report.delegation, words = kinds.of(exercise).delegation(exercise)
+    report.problems += [words] if words else []
     problems = lint(exercise)
     report.lint = (
         f"{len(problems)} problems"
@@ -122,10 +109,6 @@ def _prove_declared(report: Report, exercise: Exercise, source: Source, space: d
     return report
 
 
-def _said(verdict: Verdict) -> str:
-    return f"{verdict.status}: {verdict.headline}"
-
-
 def _stub_problems(exercise: Exercise, source: Source, space: dict[str, Any]) -> Iterator[str]:
     try:
         given, extra = finish(source, dict(space), source.stub)
@@ -134,25 +117,10 @@ def _stub_problems(exercise: Exercise, source: Source, space: dict[str, Any]) ->
         return
     verdict = judge(exercise, given, **extra)
     if verdict.status != "not started":
-        yield f"the stub is judged {_said(verdict)}"
+        yield f"the stub is judged {verdict.said}"
 
 
 # mistakes
-
-
-def disguise(thing: Any, readable: bool = False) -> Any:
-    """A copy of a declared function or class that looks like the learner's, its source hidden or not."""
-    if isinstance(thing, types.FunctionType):
-        code = thing.__code__ if readable else thing.__code__.replace(co_filename="<answer>")
-        twin = types.FunctionType(
-            code, thing.__globals__, thing.__name__, thing.__defaults__, thing.__closure__
-        )
-        twin.__kwdefaults__ = thing.__kwdefaults__
-        twin.__module__ = "__main__"
-        return twin
-    if isinstance(thing, type):
-        return type(thing)(thing.__name__, (thing,), {"__module__": "__main__"})
-    return thing
 
 
 def _mistake_problem(exercise: Exercise, mistake: Mistake) -> str | None:
@@ -161,7 +129,7 @@ def _mistake_problem(exercise: Exercise, mistake: Mistake) -> str | None:
     if verdict.passed:
         return f"mistake {mistake.name!r} passes"
     if verdict.mistake is None:
-        return f"mistake {mistake.name!r} is not recognized: {_said(verdict)}"
+        return f"mistake {mistake.name!r} is not recognized: {verdict.said}"
     if verdict.mistake != mistake.name:
         return f"mistakes {mistake.name!r} and {verdict.mistake!r} cannot be told apart; add a case"
     if verdict.headline.endswith("..."):
@@ -170,95 +138,9 @@ def _mistake_problem(exercise: Exercise, mistake: Mistake) -> str | None:
 
 
 def _judge_mistake(exercise: Exercise, mistake: Mistake) -> Verdict:
-    if isinstance(exercise, Predict):
-        truths = {key: item.truth() for key, item in exercise.items.items()}
-        return judge(exercise, {**truths, **mistake.wrong})
-    if not isinstance(exercise, Implement):
-        return judge(exercise, mistake.wrong)
-    extra = {"fault": exercise.fault} if isinstance(exercise, Fix) else {}
-    rules = replace(exercise.rules, forbids=(), allows=None, loops=True)
-    return judge(replace(exercise, rules=rules), disguise(mistake.wrong), **extra)
-
-
-# what each kind must refuse
-
-
-def _kind_problems(exercise: Exercise, solution: Any) -> Iterator[str]:
-    if isinstance(exercise, Fix):
-        yield from _fix_problems(exercise, solution)
-    if isinstance(exercise, Predict):
-        wrong = {key: "no such answer" for key in exercise.items}
-        for mistake in exercise.mistakes:
-            wrong.update(mistake.wrong)
-        if judge(exercise, wrong).passed:
-            yield "predictions that are all wrong pass"
-    if isinstance(exercise, WriteTest):
-        if judge(exercise, _asserts_nothing).passed:
-            yield "a test that asserts nothing passes"
-        if judge(exercise, _always_fails).passed:
-            yield "a test that always fails passes"
-
-
-def _asserts_nothing(implementation: Any) -> None:
-    pass
-
-
-def _always_fails(implementation: Any) -> None:
-    raise AssertionError
-
-
-def _fix_problems(exercise: Fix, solution: Any) -> Iterator[str]:
-    broken = disguise(exercise.broken)
-    unnamed = judge(exercise, broken, fault=None)
-    if unnamed.status != "not started":
-        yield f"the broken code, unnamed, is judged {_said(unnamed)}"
-    if judge(exercise, broken, fault=exercise.fault).passed:
-        yield "the broken code passes once its fault is named"
-    for choice, sentence in exercise.menu.items():
-        if choice == exercise.fault:
-            continue
-        verdict = judge(exercise, solution, fault=choice)
-        if verdict.passed or not sentence or sentence not in verdict.lines:
-            yield f"the wrong choice {choice!r} is not refused with its sentence: {_said(verdict)}"
-
-
-def _delegation(exercise: Implement) -> tuple[str, str | None]:
-    """(word for the table, problem or None): an answer that hands the work to torch must be refused."""
-    if "delegation" in exercise.lint:
-        return "allowed", None
-    with watched() as used:
-        for case in exercise.cases:
-            expected(exercise, case)
-    if exercise.delegate is None and not used:
-        return "-", None  # the oracle is plain Python: there is nothing to hand the work to
-    if exercise.delegate is None and exercise.use is not None:
-        refused = broken_by_use(used, exercise.rules) is not None
-        verdict = None
-    else:
-        extra = {"fault": exercise.fault} if isinstance(exercise, Fix) else {}
-        verdict = judge(exercise, disguise(exercise.delegate, readable=True) or _wrapped(exercise), **extra)
-        refused = verdict.status == "rule"
-    if refused:
-        return "refused", None
-    names = ", ".join(sorted(used))
-    said = f" ({_said(verdict)})" if verdict else ""
-    return "PASSES", f"an answer that calls torch's own version is not refused{said}; forbid some of: {names}"
-
-
-def _wrapped(exercise: Implement) -> Callable[..., Any]:
-    """An answer that turns its inputs into torch tensors, if need be, and asks the oracle."""
-    if exercise.engine in ("torch", "python"):
-        return disguise(exercise.oracle)
-
-    def delegated(*inputs: Any) -> Any:
-        plain = {str(place): _to_numpy(value) for place, value in enumerate(inputs)}
-        return exercise.oracle(*to_engine(plain, "torch").values())
-
-    return disguise(delegated)
-
-
-def _to_numpy(value: Any) -> Any:
-    return value.detach().numpy() if hasattr(value, "detach") else value
+    kind = kinds.of(exercise)
+    answer, extra = kind.wrong_answer(exercise, mistake)
+    return judge(kind.without_rules(exercise), answer, **extra)
 
 
 # mutants
@@ -276,12 +158,8 @@ def equivalent_mutants(path: Path = EQUIVALENT) -> dict[str, list[tuple[str, str
 
 
 def mutants_of(exercise: Exercise, source: Source) -> list[Mutant]:
-    found = mutants(source.solution)
-    if isinstance(exercise, WriteTest):
-        return [mutant for mutant in found if mutant.change in TEST_CHANGES]
-    if isinstance(exercise, Predict):  # how sure one is cannot be wrong
-        return [mutant for mutant in found if not mutant.before.startswith("sure =")]
-    return found
+    chosen: list[Mutant] = kinds.of(exercise).mutants(exercise, mutants(source.solution))
+    return chosen
 
 
 def _prove_mutants(report: Report, task: Task, source: Source, space: dict[str, Any]) -> None:
@@ -317,7 +195,5 @@ def survives(exercise: Exercise, source: Source, space: dict[str, Any], mutant: 
         given, extra = finish(source, space, mutant.code)
     except Exception:  # its cell does not run
         return False
-    if not isinstance(exercise, Implement):
-        return judge(exercise, given, **extra).passed
-    named = not isinstance(exercise, Fix) or extra.get("fault") == exercise.fault
-    return named and not is_blank(given) and ladder.passes(exercise, given)
+    passed: bool = kinds.of(exercise).survives(exercise, given, **extra)
+    return passed

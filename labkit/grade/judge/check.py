@@ -12,10 +12,9 @@ from typing import Any
 
 from labkit import exercises
 from labkit.book import events
-from labkit.exercises.declare import Exercise, Implement, Predict
-from labkit.grade.judge import judge, ladder
-from labkit.grade.judge.kinds import wrong_items
-from labkit.grade.judge.run import to_engine, where_it_failed
+from labkit.exercises.declare import Exercise
+from labkit.grade.judge import judge, kinds, ladder
+from labkit.grade.judge.run import where_it_failed
 from labkit.verdict import RECORD_MIME, Verdict, hint_line
 
 # Told of every verdict; `make watch` listens here.
@@ -45,9 +44,8 @@ def check(exercise_id: str, answer: Any, **extra: Any) -> None:
             verdict = judge(exercise, answer, **extra)
     except KeyboardInterrupt as error:
         verdict, remembered = _stopped(exercise, error), False  # no attempt: nobody knows what came of it
-    if remembered and isinstance(exercise, Predict) and verdict.status in ("pass", "values"):
-        _remember_prediction(exercise, answer, extra.get("sure"))
     if remembered:
+        kinds.of(exercise).remember(exercise, answer, verdict, **extra)
         events.append("attempt", lane="notebook", **verdict.record())
     for listener in listeners:
         listener(verdict)
@@ -102,25 +100,16 @@ def show(verdict: Verdict) -> None:
     sys.modules["IPython"].display.display(bundle, raw=True)
 
 
-def _remember_prediction(exercise: Predict, answer: dict[str, Any], sure: Any) -> None:
-    """Store the first complete prediction before its result is shown."""
-    known = any(e["kind"] == "prediction" and e.get("ex") == exercise.id for e in events.read())
-    if not known:
-        right = len(answer) - len(wrong_items(exercise, answer))
-        events.append("prediction", ex=exercise.id, right=right, of=len(answer), sure=sure, answer=answer)
-
-
 def case(exercise_id: str, name: str) -> dict[str, Any]:
     """The inputs of one case of an exercise, as your answer gets them."""
     exercise = exercises.get(exercise_id)
-    if not isinstance(exercise, Implement):
+    cases = {item.name: item for item in kinds.cases(exercise)}
+    if not cases:
         raise KeyError(f"{exercise_id} has no cases.")
-    for item in exercise.cases:
-        if item.name == name:
-            return to_engine(item.inputs(exercise.id, exercise.dtype), exercise.engine)
-    raise KeyError(
-        f"{exercise_id} has no case {name!r}. It has: {', '.join(c.name for c in exercise.cases)}."
-    )
+    if name not in cases:
+        raise KeyError(f"{exercise_id} has no case {name!r}. It has: {', '.join(cases)}.")
+    inputs: dict[str, Any] = kinds.of(exercise).inputs(exercise, cases[name])
+    return inputs
 
 
 def traceback() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
-from labkit.exercises.declare import Exercise, Predict
+from labkit.exercises.declare import Exercise
 from labkit.grade.progress.history import History, Work, calibration, calibration_words, duration, failing_words
 from labkit.grade.progress.milestones import Milestone
 from labkit.verdict import inline
@@ -194,9 +194,9 @@ def _sentence(exercise: Exercise, name: str) -> str:
     """What the teacher says to a mistake, with the question of a prediction in place of its letter."""
     says = next(mistake.says for mistake in exercise.mistakes if mistake.name == name)
     letter = ITEM.match(says)
-    if not letter or not isinstance(exercise, Predict) or letter["item"] not in exercise.items:
+    question = exercise.questions.get(letter["item"]) if letter else None
+    if not letter or not question:
         return inline(says)
-    question = exercise.items[letter["item"]].question
     stop = "" if question.endswith("?") else ":"
     return f'<span class="soft">{html.escape(question)}{stop}</span> {inline(says[letter.end() :])}'
 

@@ -17,7 +17,8 @@ from labkit.grade import processes
 from labkit.grade.audit import command
 from labkit.grade.audit.changed import changed_since, declarations
 from labkit.grade.audit.lint import lint
-from labkit.grade.audit.proof import Task, disguise, prove
+from labkit.grade.audit.proof import Task, prove
+from labkit.grade.judge.disguise import disguise
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the audit needs fork()")
 
