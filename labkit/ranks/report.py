@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +53,7 @@ class Result:
     beta: float
     sent: list[Traffic] = field(default_factory=list)
     received: list[Traffic] = field(default_factory=list)
+    calls: Counter[str] = field(default_factory=Counter)  # of all ranks, by name
     seconds: list[float] = field(default_factory=list)  # by the model, per rank
     returned: list[Any] = field(default_factory=list)
     hazard: Hazard | None = None

@@ -20,7 +20,7 @@ from labkit.ranks.words import changed, leftover, mismatch, nobody_can_go_on, wr
 class World:
     """n ranks and the network between them: alpha seconds a message, beta seconds a byte.
 
-    `seed` chooses the order in which ranks have their turn (0: rank 0 first); right code gives the same in all.
+    `seed` chooses the order in which ranks have their turn; 0 is rank 0 first. Right code gives the same in all.
     """
 
     def __init__(self, n: int, *, alpha: float = 10e-6, beta: float = 1e-9, seed: int = 0) -> None:
@@ -162,6 +162,7 @@ class Run:
     def post(self, call: Call) -> None:
         """A message is sent or asked for: match it with the first one waiting on the other side."""
         self._stop_here()
+        self.result.calls[call.name] += 1
         call.posted = self.ranks[call.rank].clock
         self.unwaited.append(call)
         way = (call.rank, call.peer or 0) if call.sends else (call.peer or 0, call.rank)
@@ -188,6 +189,7 @@ class Run:
     def join(self, call: Call) -> None:
         """A rank comes to its next collective; the last one to come does the work for all."""
         self._stop_here()
+        self.result.calls[call.name] += 1
         rank = self.ranks[call.rank]
         call.posted, number = rank.clock, rank.collectives
         rank.collectives += 1
