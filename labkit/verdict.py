@@ -16,6 +16,7 @@ STATUSES = (
     "not started",
     "error",
     "rule",
+    "hazard",
     "type",
     "shape",
     "dtype",

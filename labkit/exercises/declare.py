@@ -1,17 +1,20 @@
 """The words in which an exercise is declared.
 
 An exercise is data: cases, an oracle, mistakes, hints, rules. The check, the audit and the cohort report
-all read the same declaration. Five kinds:
+all read the same declaration. The kinds:
 
     Implement   write a function or a class that agrees with torch
     Predict     say what will happen before running it
     Fix         name the fault in broken code, and mend it
     Measure     run an experiment and answer from it
     WriteTest   write a test; it is judged by the planted bugs it catches
+    Kernel      write a CUDA kernel; it is stepped thread by thread, no GPU needed
+    Checkpoint  one part of a project: a metric on held-out data, inside a budget
 """
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -212,3 +215,117 @@ class WriteTest(Exercise):
 
     good: Sequence[Callable[..., Any]]
     bugs: Mapping[str, tuple[str, Callable[..., Any]]]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The most that a kernel may do of one thing that the stepper counts, and the sentence why.
+
+    counted   "global reads", "global writes", "global atomics", the same of "shared", "barriers", "int
+              operations", "float32 operations", "float64 operations", or "shared bytes" (of a block)
+    most      a number, or a function of the inputs
+    per       of the busiest "thread", of the busiest "block", or over the whole "grid"
+    """
+
+    counted: str
+    most: int | Callable[..., int]
+    why: str
+    per: Literal["thread", "block", "grid"] = "thread"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel(Exercise):
+    """A CUDA kernel, a Python function for `numba.cuda`, run by the stepper under several schedules.
+
+    Races, barriers that some threads miss, indices out of bounds and unwritten memory are hazards, judged
+    before values: a kernel with one may give the right numbers here and wrong ones on a GPU.
+
+    outputs   the arrays that the kernel fills, by name: made from the inputs, NaN where nothing is written
+    takes     the kernel's parameters in order; the inputs and then the outputs unless given
+    launch    (grid, block) for the inputs of a case
+    oracle    what the outputs must hold, from torch tensors: one, or a tuple in the order of `outputs`
+    limits    what is counted and judged as cost once the values are right
+    refuses   kinds of slow access that are judged as cost too: "uncoalesced", "bank conflict"
+    schedules orders of the threads that are tried
+    """
+
+    cases: Sequence[Case]
+    outputs: Mapping[str, Callable[..., np.ndarray]]
+    launch: Callable[..., tuple[Any, Any]]
+    oracle: Callable[..., Any]
+    takes: tuple[str, ...] = ()
+    limits: Sequence[Limit] = ()
+    refuses: tuple[str, ...] = ()
+    schedules: int = 3
+    dtype: str = "float32"
+    reduces: int | None = None
+    rules: Rules = Rules()
+    reference: str = "torch"
+    engine: ClassVar[Engine] = "numpy"
+    builds: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Split:
+    """Data in two parts: what an answer may learn from, and what it is judged on and never gets to see."""
+
+    inputs: np.ndarray
+    targets: np.ndarray
+    held_out_inputs: np.ndarray
+    held_out_targets: np.ndarray
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What an answer to a checkpoint did. A mistake's `when` looks at it.
+
+    finished     it came to an end inside the budget; if not, there are no predictions
+    metric       on the held-out data
+    shuffled     the metric after a training on shuffled targets, in which nothing can be learned; if tried
+    leaked       it is good even so: what it knows of the held-out data is not from the training data
+    """
+
+    predictions: np.ndarray
+    targets: np.ndarray
+    finished: bool = True
+    metric: float = math.nan
+    shuffled: float | None = None
+    leaked: bool = False
+
+    @property
+    def constant(self) -> bool:
+        """Whether every prediction is the same."""
+        return len(self.predictions) > 1 and bool((self.predictions == self.predictions[:1]).all())
+
+    def agreement(self, change: Callable[[np.ndarray], np.ndarray]) -> float:
+        """The share of predictions that are right once they are changed, such as `lambda p: p - 1`."""
+        return float(np.mean(change(self.predictions) == self.targets)) if len(self.predictions) else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint(Exercise):
+    """One part of a project: `train(inputs, targets)` returns a function that predicts.
+
+    The grader trains it on its own part of the data and measures it on the rest, so the answer never holds
+    what it is judged on. A mistake is recognized by `when(seen)`, for no two trainings give the same numbers.
+
+    data        makes the split; the same on every call
+    metric      metric(predictions, targets) -> a number
+    measured    what that number is, in words: "accuracy"
+    baseline    a `train` that learns next to nothing, and what it does, in words
+    target      the number to reach; above the baseline's, or below it where less is better
+    computing   seconds of processor time for training and predicting once
+    gib         memory that it may take for that, in GiB
+    shown       how the number is written
+    """
+
+    data: Callable[[], Split]
+    metric: Callable[[np.ndarray, np.ndarray], float]
+    measured: str
+    baseline: tuple[str, Callable[..., Any]]
+    target: float
+    computing: float
+    gib: float = 1.0
+    engine: Engine = "numpy"
+    shown: str = "{:.2f}"
+    builds: ClassVar[bool] = True

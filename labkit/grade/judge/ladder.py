@@ -1,6 +1,7 @@
 """The verdict ladder for answers that are code: run every case, say the first thing that is wrong.
 
 error -> rule -> type -> shape -> dtype -> values -> gradients -> memory -> extremes -> cost -> pass
+Kernels have one rung more, "hazard" after "rule": see `kinds/kernel.py`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from labkit.exercises.declare import Case, Implement, Mistake, Raises
-from labkit.grade.judge import rules
+from labkit.exercises.declare import Case, Implement, Kernel, Mistake, Raises
+from labkit.grade.judge import rules, trials
 from labkit.grade.judge.compare import Difference, Leaf, compare, flatten, same
 from labkit.grade.judge.run import (
     Outcome,
@@ -39,18 +40,21 @@ last_error: BaseException | None = None
 
 @dataclass
 class Trial:
-    """An answer run on every case: what the ladder and the diagnosis look at. `grads` is by name of case."""
+    """An answer run on every case: what the ladder and the diagnosis look at.
+
+    `terms` is how many numbers may be summed into an output value, by case; `grads` is by name of case.
+    """
 
     outcomes: list[Outcome]
+    terms: list[int]
     grads: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def same(self, other: Trial, exercise: Implement) -> bool:
         """Whether two answers did the same thing on every case. View or copy counts where it is judged."""
-        terms = [terms_of(exercise, case) for case in exercise.cases]
-        pairs = zip(self.outcomes, other.outcomes, terms, strict=True)
+        pairs = zip(self.outcomes, other.outcomes, self.terms, strict=True)
         views = exercise.memory != "any"
         return all(_same_outcome(a, b, n, views) for a, b, n in pairs) and same(
-            self.grads, other.grads, max(terms)
+            self.grads, other.grads, max(self.terms)
         )
 
 
@@ -68,9 +72,16 @@ def trial(exercise: Implement, answer: Any) -> Trial:
         outcomes = [run(exercise, answer, case) for case in exercise.cases]
     results = zip(exercise.cases, outcomes, strict=True)
     returned = [case for case, outcome in results if outcome.error is None and not case.extreme]
+    terms = [terms_of(exercise, case) for case in exercise.cases]
     if not exercise.grads:
-        return Trial(outcomes)
-    return Trial(outcomes, {case.name: _backward(exercise, answer, case) for case in returned})
+        return Trial(outcomes, terms)
+    return Trial(outcomes, terms, {case.name: _backward(exercise, answer, case) for case in returned})
+
+
+def declared_trial(exercise: Implement, wrong: Any) -> Trial:
+    """The trial of wrong code that the declaration has: nothing of it is shown, and it is run once."""
+    with quiet():
+        return trials.once(exercise, wrong, trial)
 
 
 def _backward(exercise: Implement, answer: Any, case: Case) -> dict[str, Any]:
@@ -83,7 +94,7 @@ def _backward(exercise: Implement, answer: Any, case: Case) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {str(error).strip()}"}
 
 
-def terms_of(exercise: Implement, case: Case) -> int:
+def terms_of(exercise: Implement | Kernel, case: Case) -> int:
     """How many numbers may be summed into one output value: declared, else the size of the largest input."""
     if exercise.reduces is not None:
         return exercise.reduces
@@ -105,7 +116,8 @@ def judge_implement(exercise: Implement, answer: Any) -> Verdict:
     problem = _first_problem(exercise, answer, attempt, judged)
     if problem is None:
         return Verdict(exercise.id, "pass", _proven(exercise), (exercise.passed,))
-    return _explain(exercise, attempt, problem)
+    mistake = None if problem.status == "rule" else recognize(exercise, attempt)
+    return explained(exercise, problem, mistake)
 
 
 @dataclass
@@ -160,11 +172,11 @@ def passes(exercise: Implement, answer: Any) -> bool:
 def _errors(judged: Judged) -> Problem | None:
     for case, outcome, truth in judged:
         if outcome.error is not None and not isinstance(truth, Raises):
-            return _error(case, outcome.error)
+            return error_problem(case, outcome.error)
     return None
 
 
-def _error(case: Case, error: BaseException) -> Problem:
+def error_problem(case: Case | None, error: BaseException) -> Problem:
     global last_error
     last_error = error
     kind, message = type(error).__name__, str(error).strip()
@@ -208,7 +220,7 @@ def _difference(exercise: Implement, case: Case, outcome: Outcome, truth: Any) -
         did = f"raises `{type(outcome.error).__name__}`" if outcome.error is not None else returned
         return Difference("values", f"these inputs should raise `{truth.kind.__name__}`; yours {did}.")
     if outcome.error is not None:
-        problem = _error(case, outcome.error)
+        problem = error_problem(case, outcome.error)
         return Difference("error", problem.headline, problem.lines)
     if outcome.value is None and truth is not None:
         advice = (
@@ -242,7 +254,7 @@ def _dtype_advice(
     return (f"What you create is {mine}, the default dtype, unless you pass `dtype={like[0]}.dtype`.",)
 
 
-def _draw(difference: Difference | None) -> str | None:
+def draw(difference: Difference | None) -> str | None:
     """Yours beside torch's, for small grids of numbers, marked as the verdict says; the box has the words."""
     if difference is None:
         return None
@@ -328,8 +340,7 @@ def recognize(exercise: Implement, attempt: Trial) -> Mistake | None:
     Where every case raised, the words of the errors have to agree as well as their kind.
     """
     for mistake in exercise.mistakes:
-        with quiet():
-            other = trial(exercise, mistake.wrong)
+        other = declared_trial(exercise, mistake.wrong)
         pairs = zip(attempt.outcomes, other.outcomes, strict=True)
         if attempt.same(other, exercise) and (
             any(outcome.error is None for outcome in attempt.outcomes)
@@ -350,8 +361,8 @@ def _said(error: BaseException | None) -> tuple[str, list[str]] | None:
     return (words, numbers) if telling else None
 
 
-def _explain(exercise: Implement, attempt: Trial, problem: Problem) -> Verdict:
-    mistake = None if problem.status == "rule" else recognize(exercise, attempt)
+def explained(exercise: Any, problem: Problem, mistake: Mistake | None, get: str | None = None) -> Verdict:
+    """The verdict on a problem: its likely cause, its case and how to get it, the next hint."""
     lines = [*problem.lines]
     if mistake:
         after = len(lines) if problem.headline.endswith(":") else 0  # what was raised comes first
@@ -359,7 +370,8 @@ def _explain(exercise: Implement, attempt: Trial, problem: Problem) -> Verdict:
     inputs = problem.case.inputs(exercise.id, exercise.dtype) if problem.case else {}
     if problem.case and inputs:
         lines.append(f"Inputs: {_describe(inputs)}")
-        lines.append(f'Get them: `import labkit; labkit.case("{exercise.id}", "{problem.case.name}")`')
+        again = f'Get them: `import labkit; labkit.case("{exercise.id}", "{problem.case.name}")`'
+        lines.append(get or again)
     if problem.status == "error":
         lines.append("Whole traceback: `import labkit; labkit.traceback()`")
     lines.append(hint_line(exercise))
@@ -368,7 +380,7 @@ def _explain(exercise: Implement, attempt: Trial, problem: Problem) -> Verdict:
     verdict = Verdict(
         exercise.id, problem.status, headline, tuple(lines), mistake.name if mistake else None, name
     )
-    return replace(verdict, picture=_draw(problem.difference))
+    return replace(verdict, picture=draw(problem.difference))
 
 
 def _describe(inputs: dict[str, Any]) -> str:

@@ -29,8 +29,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from labkit.exercises.declare import Case, Exercise, Fix, Implement, Measure, Predict, WriteTest
-from labkit.grade.judge.kinds import fix, implement, measure, predict, write_test
+from labkit.exercises.declare import (
+    Case,
+    Checkpoint,
+    Exercise,
+    Fix,
+    Implement,
+    Kernel,
+    Measure,
+    Predict,
+    WriteTest,
+)
+from labkit.grade.judge.kinds import checkpoint, fix, implement, kernel, measure, predict, write_test
 from labkit.verdict import Verdict
 
 
@@ -57,6 +67,8 @@ KINDS: dict[type[Exercise], Kind] = {
     Predict: predict,
     Measure: measure,
     WriteTest: write_test,
+    Kernel: kernel,
+    Checkpoint: checkpoint,
 }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from labkit.exercises.declare import WriteTest
+from labkit.grade.judge import trials
 from labkit.grade.judge.kinds.usual import (  # noqa: F401
     delegation,
     inputs,
@@ -37,9 +38,7 @@ def judge(exercise: WriteTest, answer: Any) -> Verdict:
         headline = f"accepts the right code and catches all {len(found)} planted bugs."
         return Verdict(exercise.id, "pass", headline, (exercise.passed,))
     shape = [error is None for error in results]
-    seen = next(
-        (m for m in exercise.mistakes if [e is None for e in _test_results(exercise, m.wrong)] == shape), None
-    )
+    seen = next((m for m in exercise.mistakes if trials.once(exercise, m.wrong, _accepted) == shape), None)
     lines = [f"Likely cause: {seen.says}"] if seen else []
     if rejected is not None:
         kind = type(rejected).__name__
@@ -50,6 +49,11 @@ def judge(exercise: WriteTest, answer: Any) -> Verdict:
         lines.append(f"First one missed: {exercise.bugs[missed[0]][0]}")
         headline, status = f"{len(found) - len(missed)} of {len(found)} planted bugs caught.", "values"
     return Verdict(exercise.id, status, headline, (*lines, hint_line(exercise)), seen.name if seen else None)
+
+
+def _accepted(exercise: WriteTest, test: Any) -> list[bool]:
+    """Which implementations a test is silent about."""
+    return [error is None for error in _test_results(exercise, test)]
 
 
 def _test_results(exercise: WriteTest, test: Any) -> list[BaseException | None]:
