@@ -20,7 +20,7 @@ from labkit.ranks.words import changed, leftover, mismatch, nobody_can_go_on, wr
 class World:
     """n ranks and the network between them: alpha seconds a message, beta seconds a byte.
 
-    `seed` chooses the order in which ranks have their turn; 0 is rank 0 first. Right code gives the same in all.
+    `seed` chooses the order in which ranks have their turn; 0 is rank 0 first. Right code does not mind.
     """
 
     def __init__(self, n: int, *, alpha: float = 10e-6, beta: float = 1e-9, seed: int = 0) -> None:
@@ -135,9 +135,11 @@ class Run:
 
     def _last_words(self) -> Hazard | None:
         """What is wrong once no rank can have a turn: some wait, or all have ended and something is left."""
-        if any(not rank.ended or rank.blocked for rank in self.ranks):
-            return nobody_can_go_on([rank.blocked for rank in self.ranks])
+        blocked = [rank.blocked for rank in self.ranks]
         open_calls = [call for calls in self.messages.values() for call in calls]
+        if any(blocked):
+            under_way = [call for call in open_calls if call.sends and call not in blocked]
+            return nobody_can_go_on(blocked, under_way)
         open_calls += [call for call in self.unwaited if not call.waited and call not in open_calls]
         return leftover(open_calls[0]) if open_calls else None
 

@@ -10,8 +10,8 @@ from labkit.ranks.report import Hazard
 SHOWN = 4  # ranks that are listed one by one
 
 
-def nobody_can_go_on(blocked: Sequence[Call | None]) -> Hazard:
-    """Each rank's open call, or None for one that has ended."""
+def nobody_can_go_on(blocked: Sequence[Call | None], under_way: Sequence[Call]) -> Hazard:
+    """`blocked` is each rank's open call, or None for one that has ended; `under_way` nobody has received."""
     calls = [call for call in blocked if call]
     gone = [rank for rank, call in enumerate(blocked) if call is None]
     where = [f"rank {call.rank} waits in {call.waits()}, {call.place}" for call in calls]
@@ -26,7 +26,7 @@ def nobody_can_go_on(blocked: Sequence[Call | None]) -> Hazard:
             else "ranks wait for one that has ended."
         )
         return Hazard("ended", message, tuple(where), _why_ended(calls), signature)
-    return Hazard("deadlock", "nobody can go on.", tuple(where), _why_stuck(calls), signature)
+    return Hazard("deadlock", "nobody can go on.", tuple(where), _why_stuck(calls, under_way), signature)
 
 
 def _why_ended(calls: list[Call]) -> str:
@@ -36,11 +36,15 @@ def _why_ended(calls: list[Call]) -> str:
     return "Each send needs one recv and each recv one send: count both, and look at the ranks at the ends."
 
 
-def _why_stuck(calls: list[Call]) -> str:
+def _why_stuck(calls: list[Call], under_way: Sequence[Call]) -> str:
     names = {call.name for call in calls}
     if names <= {"send", "isend"}:
         words = "All of them send first, and a send waits for its recv"
         return f"{words}: `isend`, `recv`, then `wait()`, or every second rank receives first."
+    if names <= {"recv", "irecv"} and under_way:
+        sent = under_way[0]
+        words = f"Rank {sent.rank} has sent to {sent.peer}, {sent.place}, and nobody asks for it"
+        return f"{words}: does each rank receive from the one that sends to it?"
     if names <= {"recv", "irecv"}:
         return "All of them wait for a message that nobody has sent: send first, with `isend`."
     return (

@@ -176,6 +176,13 @@ def receive_first(dist, x):
     dist.send(x, (rank + 1) % n)
 
 
+def wrong_neighbor(dist, x):
+    n, rank = dist.get_world_size(), dist.get_rank()
+    work = dist.isend(x, (rank + 1) % n)
+    dist.recv(torch.empty_like(x), (rank + 1) % n)
+    work.wait()
+
+
 def one_skips(dist, x):
     if dist.get_rank() != 1:
         dist.all_reduce(x)
@@ -251,6 +258,7 @@ def line_of(f, offset):
     [
         (send_first, "deadlock", f"rank 0 waits in send to 1, line {line_of(send_first, 2)}", "isend"),
         (receive_first, "deadlock", "rank 0 waits in recv from 2, line", "nobody has sent"),
+        (wrong_neighbor, "deadlock", "rank 0 waits in recv from 1, line", "Rank 0 has sent to 1, line"),
         (
             one_skips,
             "ended",

@@ -32,15 +32,27 @@ from typing import Any, Protocol
 from labkit.exercises.declare import (
     Case,
     Checkpoint,
+    Compiled,
     Exercise,
     Fix,
     Implement,
     Kernel,
     Measure,
     Predict,
+    Ranks,
     WriteTest,
 )
-from labkit.grade.judge.kinds import checkpoint, fix, implement, kernel, measure, predict, write_test
+from labkit.grade.judge.kinds import (
+    checkpoint,
+    compiled,
+    fix,
+    implement,
+    kernel,
+    measure,
+    predict,
+    ranks,
+    write_test,
+)
 from labkit.verdict import Verdict
 
 
@@ -69,6 +81,8 @@ KINDS: dict[type[Exercise], Kind] = {
     WriteTest: write_test,
     Kernel: kernel,
     Checkpoint: checkpoint,
+    Ranks: ranks,
+    Compiled: compiled,
 }
 
 

@@ -2,14 +2,14 @@
 
 error -> rule -> hazard -> type -> shape -> dtype -> values -> extremes -> cost -> pass
 
-A hazard (deadlock, calls that do not match, a message left over) comes before values: a rank may well have the
-right numbers by then, and on a cluster the others would wait for ever.
+A hazard (deadlock, calls that do not match, a message left over) comes before values: a rank may well have
+the right numbers by then, and on a cluster the others would wait for ever.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from labkit.exercises.declare import Case, Limit, Mistake, Ranks
@@ -20,7 +20,7 @@ from labkit.grade.judge.kinds.usual import inputs, mutants, remember, texts  # n
 from labkit.grade.judge.ladder import Problem
 from labkit.grade.judge.run import expected, is_own, is_stub, quiet, seed_everything, to_engine, usual_torch
 from labkit.text import plural
-from labkit.verdict import STATUSES, Verdict, hint_line, is_blank, not_started
+from labkit.verdict import LONGEST, STATUSES, Verdict, hint_line, is_blank, not_started
 
 if TYPE_CHECKING:
     from labkit.ranks import Hazard, Result
@@ -159,9 +159,15 @@ def _difference(exercise: Ranks, case: Case, result: Result) -> Difference | Non
         return None
     rank = min(found, key=lambda rank: (STATUSES.index(found[rank].status), rank))
     worst = found[rank]
-    others = "All ranks are wrong." if len(found) == result.n else f"Wrong on {_listed([*found])}; right on the rest."
+    others = (
+        "All ranks are wrong."
+        if len(found) == result.n
+        else f"Wrong on {_listed([*found])}; right on the rest."
+    )
     return replace(
-        worst, headline=f"{_whose(rank, result.n)}: {worst.headline}", lines=(*worst.lines, *([others] * (result.n > 1)))
+        worst,
+        headline=f"{_whose(rank, result.n)}: {worst.headline}",
+        lines=(*worst.lines, *([others] * (result.n > 1))),
     )
 
 
@@ -183,7 +189,9 @@ def _cost(exercise: Ranks, judged: Judged) -> Problem | None:
             most, rank, count = _most(exercise, case, limit), *_busiest(limit, result)
             if count > most:
                 words = f"the values are right. {_whose(rank, result.n).capitalize()} sends"
-                return Problem("cost", f"{words} {count:,} {limit.counted}; {most:,} will do.", (limit.why,), case)
+                return Problem(
+                    "cost", f"{words} {count:,} {limit.counted}; {most:,} will do.", (limit.why,), case
+                )
     return None
 
 
@@ -200,18 +208,20 @@ def _busiest(limit: Limit, result: Result) -> tuple[int, int]:
 
 
 def _again(exercise: Ranks, answer: Any, case: Case | None) -> str | None:
-    """The line that runs the same case again."""
+    """The line that runs the same case again, if it fits."""
     if case is None:
         return None
     name, n = getattr(answer, "__name__", "answer"), ranks_of(exercise, case)
     given = f'*labkit.case("{exercise.id}", "{case.name}").values()'
-    return f"Run it: `import labkit; labkit.ranks.World({n}).run({name}, {given})`"
+    line = f"Run it: `import labkit; labkit.ranks.World({n}).run({name}, {given})`"
+    return line if len(line) <= LONGEST - 2 else None
 
 
 def _passed(exercise: Ranks, attempt: list[Result]) -> Verdict:
     counts = sorted({result.n for result in attempt})
     sizes = " and ".join(filter(None, [", ".join(map(str, counts[:-1])), str(counts[-1])]))
-    headline = f"{plural(len(attempt), 'case')} with {sizes} ranks agree with {exercise.reference}, without a hazard."
+    cases = plural(len(attempt), "case")
+    headline = f"{cases} with {sizes} ranks agree with {exercise.reference}, without a hazard."
     largest = max(attempt, key=lambda result: (result.n, result.bytes))
     sent = largest.sent[0]
     line = f"With {largest.n} ranks, rank 0 sent {sent.bytes:,} bytes in {plural(sent.messages, 'message')}."
@@ -240,8 +250,15 @@ def _same(exercise: Ranks, case: Case, a: Result, b: Result) -> bool:
         return bool(a.hazard and b.hazard) and _stuck(a) == _stuck(b)
     if not same(a.returned, b.returned, ladder.terms_of(exercise, case)):
         return False
-    limits = [(limit, _most(exercise, case, limit)) for limit in exercise.limits]
-    return all((_busiest(x, a)[1] > most) == (_busiest(x, b)[1] > most) for x, most in limits)
+    return all(
+        _over(exercise, case, limit, a) == _over(exercise, case, limit, b) for limit in exercise.limits
+    )
+
+
+def _over(exercise: Ranks, case: Case, limit: Limit, result: Result) -> list[int]:
+    """What each rank sent, if one of them sent too much."""
+    counts = [getattr(traffic, limit.counted) for traffic in result.sent]
+    return counts if max(counts) > _most(exercise, case, limit) else []
 
 
 def _said(result: Result) -> tuple[int, type, str] | None:
@@ -256,7 +273,7 @@ def _stuck(result: Result) -> tuple[str, tuple[str, ...]] | None:
 
 
 def wrong_answer(exercise: Ranks, mistake: Mistake) -> tuple[Any, dict[str, Any]]:
-    return disguise(mistake.wrong, readable=True), {}
+    return disguise(mistake.wrong), {}
 
 
 def without_rules(exercise: Ranks) -> Ranks:
@@ -316,7 +333,8 @@ def problems(exercise: Ranks) -> Iterator[str]:
         lengths = {len(values) for values in case.inputs(exercise.id, exercise.dtype).values()}
         sizes.append(max(lengths, default=0))
         if len(lengths) != 1 or 0 in lengths:
-            yield f"case {case.name!r}: every input is a list with one value per rank; lengths {sorted(lengths)}"
+            words = "every input is a list with one value per rank; here they have lengths"
+            yield f"case {case.name!r}: {words} {sorted(lengths)}"
     if max(sizes, default=0) < 3:
         yield "no case with three ranks: with two, the left neighbor is the right one"
     for limit in exercise.limits:
