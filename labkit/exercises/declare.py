@@ -223,8 +223,8 @@ class WriteTest(Exercise):
 class Limit:
     """The most that an answer may do of one thing that is counted, and the sentence why.
 
-    counted   Kernel: "global reads", "global writes", "global atomics", the same of "shared", "barriers", "int
-              operations", "float32 operations", "float64 operations", or "shared bytes" (of a block);
+    counted   Kernel: "global reads", "global writes", "global atomics", the same of "shared", "barriers",
+              "int operations", "float32 operations", "float64 operations", or "shared bytes" (of a block);
               Ranks: "bytes" or "messages" that a rank sends; Compiled: "graphs", "breaks" or "versions"
     most      a number, or a function of the inputs
     per       for a Kernel: of the busiest "thread", of the busiest "block", or over the whole "grid"

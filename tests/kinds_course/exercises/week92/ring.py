@@ -16,19 +16,7 @@ def _bytes(x):
     return 2 * (len(x) - 1) * -(-x[0].size // len(x)) * x[0].itemsize
 
 
-def _ring(
-    dist,
-    x,
-    *,
-    first="isend",
-    back=1,
-    phases=2,
-    start=1,
-    adds=False,
-    steps=0,
-    divides=True,
-    at=lambda r, s: r - s,
-):
+def _ring(dist, x, *, first="isend", back=1, phases=2, start=1, adds=False, steps=0, divides=True):
     """The solution with one thing done otherwise."""
     n, rank = dist.get_world_size(), dist.get_rank()
     right, left = (rank + 1) % n, (rank - back) % n
@@ -196,9 +184,9 @@ exercise = Ranks(
         ),
     ],
     hints=(
-        "Cut the tensor into n pieces. At each step, every rank sends one piece to the right and takes one from the left.",
-        "At step s rank r sends piece r - s and adds what arrives to piece r - s - 1. Afterwards piece r + 1 is finished.",
-        "Second round: at step s send piece r + 1 - s, receive into piece r - s. Use `isend`, `recv`, `wait()`; divide by n.",
+        "Cut the tensor into n pieces. At each step, send one to the right and take one from the left.",
+        "At step s rank r sends piece r - s and adds what arrives to piece r - s - 1. That ends at r + 1.",
+        "Second round: send piece r + 1 - s, receive into r - s. `isend`, `recv`, `wait()`; divide by n.",
     ),
-    passed="2 (n - 1) / n of the tensor, for any number of ranks: this is why gradients of huge models are summed in rings.",
+    passed="Less than twice the tensor, for any number of ranks: so gradients are summed in rings.",
 )
