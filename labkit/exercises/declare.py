@@ -384,3 +384,7 @@ class Compiled(Exercise):
     reference: str = "torch"
     engine: ClassVar[Engine] = "torch"
     builds: ClassVar[bool] = True
+
+
+# The kinds whose answers are run on cases and compared with an oracle.
+OnCases = Implement | Kernel | Ranks | Compiled

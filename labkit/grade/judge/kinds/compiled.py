@@ -164,7 +164,7 @@ def _cost(exercise: Compiled, compilation: Compilation) -> Problem | None:
         words = "the values are right, but torch.compile found nothing that it could put into a graph."
         return Problem("cost", words, tuple(_breaks(compilation)))
     for limit in exercise.limits:
-        counted, most = compilation.count(limit.counted), _most(exercise, limit)
+        counted, most = compilation.count(limit.counted), _most(limit)
         if counted > most:
             words = (
                 f"the values are right. {_calls(exercise)} made {_amount(counted, limit)}; {_enough(most)}."
@@ -173,7 +173,7 @@ def _cost(exercise: Compiled, compilation: Compilation) -> Problem | None:
     return None
 
 
-def _most(exercise: Compiled, limit: Limit) -> int:
+def _most(limit: Limit) -> int:
     return limit.most() if callable(limit.most) else limit.most
 
 
@@ -241,19 +241,16 @@ def _most_terms(exercise: Compiled) -> int:
 
 
 def _same_counted(exercise: Compiled, a: Compilation, b: Compilation) -> bool:
-    """The same values, the same reasons for breaks, and the same limits kept."""
+    """The same values, the same reasons for breaks, and the same limit not kept."""
     if type(a.error) is not type(b.error) or not same(a.values, b.values, _most_terms(exercise)):
         return False
     return _counted(exercise, a) == _counted(exercise, b)
 
 
 def _counted(exercise: Compiled, compilation: Compilation) -> tuple[Any, ...]:
-    over = [
-        limit.counted
-        for limit in exercise.limits
-        if compilation.count(limit.counted) > _most(exercise, limit)
-    ]
-    return sorted({place.name for place in compilation.breaks}), over, bool(compilation.graphs)
+    """Why graphs broke, and the limit that the verdict speaks of: what follows from it may differ."""
+    over = [x.counted for x in exercise.limits if compilation.count(x.counted) > _most(x)]
+    return sorted({place.name for place in compilation.breaks}), over[:1], bool(compilation.graphs)
 
 
 # for the audit
@@ -292,23 +289,29 @@ def _scaled(x: Any, factor: float) -> Any:
 
 
 def must_fail(exercise: Compiled, solution: Any) -> Iterator[str]:
-    """The solution with a break in it, and the solution kept out of graphs altogether."""
+    """The solution with a break before it, and the solution kept out of graphs altogether."""
+    if exercise.make is not None:
+        return  # there is nothing general to put around a class
     import torch
+
+    hidden = torch.compiler.disable(solution)
 
     def talks(*given: Any) -> Any:
         print("here")
         return solution(*given)
 
-    if exercise.make is None and any(limit.counted in ("graphs", "breaks") for limit in exercise.limits):
-        if judge(exercise, talks).passed:
-            yield "the solution with a `print` before it passes"
-    hidden = torch.compiler.disable(solution)
-
     def hides(*given: Any) -> Any:
         return hidden(*given)
 
-    if exercise.make is None and judge(exercise, hides).passed:
-        yield "a solution that is kept out of graphs passes"
+    with quiet():
+        if judge(exercise, disguise(talks)).passed and _limits_breaks(exercise):
+            yield "the solution with a `print` before it passes"
+        if judge(exercise, disguise(hides)).passed:
+            yield "a solution that is kept out of graphs passes"
+
+
+def _limits_breaks(exercise: Compiled) -> bool:
+    return any(limit.counted in ("graphs", "breaks") for limit in exercise.limits)
 
 
 def problems(exercise: Compiled) -> Iterator[str]:
