@@ -33,6 +33,7 @@ _MODULES = (
     "ops",
     "optim",
     "paths",
+    "ranks",
     "simt",
     "viz",
 )

@@ -25,7 +25,7 @@ ROOMS = {  # heading -> rooms: folders, or files of the package
         "kernels/numpy": ["kernels/numpy"],
         "kernels/numba": ["kernels/numba"],
     },
-    "on top of it": {"nn": ["nn"], "optim": ["optim"], "data": ["data"]},
+    "on top of it": {"nn": ["nn"], "optim": ["optim"], "data": ["data"], "ranks": ["ranks"]},
     "GPU": {"kernels/cuda": ["kernels/cuda", "cuda.py"], "simt": ["simt"]},
     "course": {
         "exercises": ["exercises"],

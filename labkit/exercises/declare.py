@@ -10,6 +10,8 @@ all read the same declaration, `exercise = Implement(...)` in a file of its own.
     WriteTest   write a test; it is judged by the planted bugs it catches
     Kernel      write a CUDA kernel; it is stepped thread by thread, no GPU needed
     Checkpoint  one part of a project: a metric on held-out data, inside a budget
+    Ranks       write what every rank does; the ranks are stepped in one process
+    Compiled    write a function for torch.compile; graphs, breaks and versions are counted
 """
 
 from __future__ import annotations
@@ -263,12 +265,13 @@ class WriteTest(Exercise):
 
 @dataclass(frozen=True)
 class Limit:
-    """The most that a kernel may do of one thing that the stepper counts, and the sentence why.
+    """The most that an answer may do of one thing that is counted, and the sentence why.
 
-    counted   "global reads", "global writes", "global atomics", the same of "shared", "barriers", "int
-              operations", "float32 operations", "float64 operations", or "shared bytes" (of a block)
+    counted   Kernel: "global reads", "global writes", "global atomics", the same of "shared", "barriers",
+              "int operations", "float32 operations", "float64 operations", or "shared bytes" (of a block);
+              Ranks: "bytes" or "messages" that a rank sends; Compiled: "graphs", "breaks" or "versions"
     most      a number, or a function of the inputs
-    per       of the busiest "thread", of the busiest "block", or over the whole "grid"
+    per       for a Kernel: of the busiest "thread", of the busiest "block", or over the whole "grid"
     """
 
     counted: str
@@ -374,3 +377,59 @@ class Checkpoint(Exercise):
     engine: Engine = "numpy"
     shown: str = "{:.2f}"
     builds: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranks(Exercise):
+    """A function that every rank calls, `answer(dist, *inputs)`, where `dist` has torch.distributed's names.
+
+    Ranks are stepped in one process by `labkit.ranks`. A deadlock, calls that do not match and messages that
+    nobody receives are hazards, judged before values.
+
+    cases     each input is a list with one value per rank; the length of the lists is the number of ranks
+    oracle    what the ranks must return: a list, from the lists of inputs
+    limits    the most that any rank may send, judged as cost once the values are right
+    orders    in how many orders the ranks have their turns; the result must not depend on it
+    delegate  an answer that uses the ready collective, which must be refused
+    """
+
+    cases: Sequence[Case]
+    oracle: Callable[..., Sequence[Any]]
+    limits: Sequence[Limit] = ()
+    orders: int = 2
+    engine: Engine = "torch"
+    dtype: str = "float32"
+    reduces: int | None = None
+    rules: Rules = Rules()
+    reference: str = "torch"
+    delegate: Callable[..., Any] | None = None
+    builds: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled(Exercise):
+    """A function or module for `torch.compile`. The cases are the calls it gets, one after the other.
+
+    No C++ compiler is needed: graphs go to a backend that counts them and runs them as they are.
+
+    limits    the most "graphs" in all, "breaks" (places where a graph ends before the function does) and
+              "versions" (how often one and the same code was compiled for other inputs)
+    make      what is compiled, `make(answer)`, such as an object of its class; the answer unless given
+    dynamic   passed on to `torch.compile`, unless the answer is compiled already and says it itself
+    """
+
+    cases: Sequence[Case]
+    oracle: Callable[..., Any]
+    limits: Sequence[Limit]
+    make: Callable[[Any], Any] | None = None
+    dynamic: bool | None = None
+    dtype: str = "float32"
+    reduces: int | None = None
+    rules: Rules = Rules()
+    reference: str = "torch"
+    engine: ClassVar[Engine] = "torch"
+    builds: ClassVar[bool] = True
+
+
+# The kinds whose answers are run on cases and compared with an oracle.
+OnCases = Implement | Kernel | Ranks | Compiled

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from labkit.exercises.declare import Case, Implement, Kernel, Mistake, Raises
+from labkit.exercises.declare import Case, Implement, Mistake, OnCases, Raises
 from labkit.grade.judge import rules, trials
 from labkit.grade.judge.compare import Difference, Leaf, compare, flatten, same
 from labkit.grade.judge.run import (
@@ -94,7 +94,7 @@ def _backward(exercise: Implement, answer: Any, case: Case) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {str(error).strip()}"}
 
 
-def terms_of(exercise: Implement | Kernel, case: Case) -> int:
+def terms_of(exercise: OnCases, case: Case) -> int:
     """How many numbers may be summed into one output value: declared, else the size of the largest input."""
     if exercise.reduces is not None:
         return exercise.reduces

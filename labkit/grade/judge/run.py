@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from labkit.exercises.declare import Case, Implement, Kernel
+from labkit.exercises.declare import Case, Implement, OnCases
 from labkit.grade.judge.compare import Leaf, flatten, is_labkit, is_torch
 from labkit.grade.judge.rules import own_code, watched
 
@@ -103,7 +103,7 @@ def usual_torch() -> Iterator[None]:
 
 
 @usual_torch()
-def expected(exercise: Implement | Kernel, case: Case) -> Any:
+def expected(exercise: OnCases, case: Case) -> Any:
     """The oracle's value for a case, from torch tensors."""
     engine = "python" if exercise.engine == "python" else "torch"
     seed_everything()

@@ -26,6 +26,7 @@ def once(exercise: Exercise, wrong: Any, trial: Callable[[Any, Any], T]) -> T:
         _kept.clear()
         _whose = exercise.id
     parts = [getattr(exercise, field.name) for field in fields(exercise) if field.name not in _NOT_TRIED]
+    parts.append(trial)
     key = (id(wrong), *map(id, parts))  # the objects are kept too, so that no other can get their ids
     if key not in _kept:
         _kept[key] = (wrong, parts, trial(exercise, wrong))

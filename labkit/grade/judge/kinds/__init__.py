@@ -33,15 +33,27 @@ from labkit.book.work import Work
 from labkit.exercises.declare import (
     Case,
     Checkpoint,
+    Compiled,
     Exercise,
     Fix,
     Implement,
     Kernel,
     Measure,
     Predict,
+    Ranks,
     WriteTest,
 )
-from labkit.grade.judge.kinds import checkpoint, fix, implement, kernel, measure, predict, write_test
+from labkit.grade.judge.kinds import (
+    checkpoint,
+    compiled,
+    fix,
+    implement,
+    kernel,
+    measure,
+    predict,
+    ranks,
+    write_test,
+)
 from labkit.verdict import Verdict
 
 
@@ -70,6 +82,8 @@ KINDS: dict[type[Exercise], Kind] = {
     WriteTest: write_test,
     Kernel: kernel,
     Checkpoint: checkpoint,
+    Ranks: ranks,
+    Compiled: compiled,
 }
 
 
