@@ -89,6 +89,20 @@ class Mistake:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """What one call may cost: `most`, a number or a function of the case's inputs, and why that is enough.
+
+    `Budget(lambda x, dim: 2 * x.size, "each element is read twice: once for the mean, once to subtract it")`
+    """
+
+    most: int | Callable[..., int]
+    why: str
+
+    def limit(self, inputs: Mapping[str, Any]) -> int:
+        return self.most(*inputs.values()) if callable(self.most) else self.most
+
+
+@dataclass(frozen=True)
 class Rules:
     """What an answer may use. Names are bare: "softmax" covers torch.softmax, x.softmax and F.softmax.
 
@@ -96,12 +110,27 @@ class Rules:
     allows     if given, the only operations that may be called (operators and indexing are always allowed)
     loops      whether `for`, `while` and comprehensions may appear
     max_ops    most tensor operations that one call may make, judged as cost
+    max_reads  most tensor elements that the operations of one call may read, judged as cost; views are free
+    max_writes most tensor elements that they may write
+    max_flops  most floating-point operations in matrix products, convolutions and attention, as torch counts
+
+    The last three count what torch does below autograd, so they are for answers in torch. Elements and not
+    bytes, so that a limit reads like the formula on the page; whatever `use` does is counted too.
     """
 
     forbids: tuple[str, ...] = ()
     allows: tuple[str, ...] | None = None
     loops: bool = True
     max_ops: int | None = None
+    max_reads: Budget | None = None
+    max_writes: Budget | None = None
+    max_flops: Budget | None = None
+
+    @property
+    def budgets(self) -> dict[str, Budget]:
+        """The limits that need counting below autograd, by what they count."""
+        named = {"reads": self.max_reads, "writes": self.max_writes, "flops": self.max_flops}
+        return {name: budget for name, budget in named.items() if budget is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +138,9 @@ class Exercise:
     """What every kind has: who it is, how long it takes, and what to say.
 
     `passed` is the one sentence worth knowing that a pass ends with. `lint` excuses the audit's rules on
-    test data, each with its reason.
+    test data, each with its reason. `seconds` is how long the answer's cell and its check may take, 30 unless
+    given; `gib` how many GiB they may take beyond what the notebook has by then. `LABKIT_TIMEOUT=120`
+    gives every exercise four times its seconds.
     """
 
     id: str
@@ -121,6 +152,8 @@ class Exercise:
     passed: str
     needs: tuple[str, ...] = ()
     lint: Mapping[str, str] = field(default_factory=dict)
+    seconds: float | None = None
+    gib: float | None = None
 
     @property
     def week(self) -> int:
@@ -158,6 +191,10 @@ class Implement(Exercise):
     rules: Rules = Rules()
     reference: str = "torch"
     delegate: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.rules.budgets and self.engine != "torch":
+            raise ValueError(f"{self.id}: reads, writes and FLOPs are counted in torch, not in {self.engine}")
 
 
 @dataclass(frozen=True, kw_only=True)

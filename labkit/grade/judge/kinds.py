@@ -12,7 +12,8 @@ import numpy as np
 from labkit.exercises.declare import Fix, Measure, Predict, WriteTest
 from labkit.grade.judge.compare import leaf
 from labkit.grade.judge.ladder import judge_implement, trial
-from labkit.grade.judge.run import is_stub, quiet, seed_everything, usual_torch, where_it_failed
+from labkit.grade.judge.run import is_stub, quiet, seed_everything, where_it_failed
+from labkit.grade.judge.surroundings import as_usual
 from labkit.verdict import Verdict, hint_line, is_blank, not_started, wrapped
 
 # fix
@@ -251,7 +252,7 @@ def _test_results(exercise: WriteTest, test: Any) -> list[BaseException | None]:
     for implementation in [*exercise.good, *(code for _, code in exercise.bugs.values())]:
         seed_everything()
         try:
-            with usual_torch():
+            with as_usual():
                 test(implementation)
             results.append(None)
         except KeyboardInterrupt:
