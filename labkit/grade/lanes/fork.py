@@ -11,11 +11,12 @@ import multiprocessing
 import os
 from collections.abc import Callable
 from functools import cache
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from labkit.book import course
+from labkit.grade import processes
 from labkit.grade.lanes.papers import Paper, paper, steps
 from labkit.grade.lanes.steps import Grading, Ran
 from labkit.verdict import Verdict
@@ -35,7 +36,11 @@ def _context() -> Any:
 
 
 class ForkSession:
-    """A forked process that runs cells; `warm.serve` is its side of the pipe."""
+    """A forked process that runs cells; `child.serve` is its side of the pipe.
+
+    It leads a session of its own, and what its cells start ends with it. A process that an answer forked may
+    hold the pipe open, so the end of the process is waited for, never the end of the pipe.
+    """
 
     def __init__(self, folder: str) -> None:
         self.pipe, theirs = _context().Pipe()
@@ -53,17 +58,26 @@ class ForkSession:
             return Ran(ended="died")
         return self._answer(timeout)
 
-    def close(self) -> None:
+    def end(self) -> None:
+        """Kill the process and all it started; from any thread."""
+        if self.process.pid is not None:
+            processes.end_family(self.process.pid)
         self.process.kill()
+
+    def close(self) -> None:
+        self.end()
         self.process.join()
         self.pipe.close()
 
     def _answer(self, timeout: float) -> Ran:
-        if not self.pipe.poll(timeout):
+        ready = wait([self.pipe, self.process.sentinel], timeout)
+        if not ready:
             return Ran(ended="slow")
+        if self.pipe not in ready:
+            return Ran(ended="died")
         try:
             return Ran(**json.loads(self.pipe.recv_bytes()))
-        except (EOFError, OSError):
+        except (EOFError, OSError, ValueError, TypeError):  # an answer can break what writes to the pipe
             return Ran(ended="died")
 
 
@@ -87,7 +101,8 @@ class ForkGrading:
 
     def __init__(self, work: Paper) -> None:
         self.work = work
-        self.grading = Grading(lambda: ForkSession(str(work.path.parent.resolve())))
+        self.grading = Grading(self._open)
+        self.session: ForkSession | None = None
         self.stopped = False
 
     def run(self, tell: Tell | None = None) -> dict[str, Verdict]:
@@ -110,9 +125,15 @@ class ForkGrading:
     def stop(self) -> None:
         """End the cell that is running, however long it would take, and everything after it."""
         self.stopped = True
-        session = self.grading.session
-        if isinstance(session, ForkSession):
-            session.process.kill()
+        if self.session is not None:
+            self.session.end()
+
+    def _open(self) -> ForkSession:
+        self.session = ForkSession(str(self.work.path.parent.resolve()))
+        if self.stopped:  # while it was being opened
+            self.session.close()
+            raise Stopped
+        return self.session
 
 
 def grade_paper(work: Paper) -> dict[str, Verdict]:

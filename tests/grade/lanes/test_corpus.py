@@ -11,7 +11,7 @@ from labkit.grade.lanes.papers import paper
 from labkit.grade.lanes.selfcheck import grade_in_kernels
 from labkit.verdict import Verdict
 
-from .corpus import CORPUS, Bad
+from .corpus import CORPUS, LEFT_BEHIND, Bad
 
 HERE = Path(__file__).parent
 LANES = ("kernel", "fork")
@@ -33,7 +33,7 @@ def lanes(small_course, lesson, files) -> dict[str, Verdicts]:
     command = [sys.executable, str(HERE / "run_forked.py"), str(source), *map(str, files)]
     forked = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     in_kernels = grade_in_kernels([paper(lesson, path, shortcut=False) for path in files])
-    output, _ = forked.communicate(timeout=300)
+    output, _ = forked.communicate(timeout=600)
     in_forks = [{r["ex"]: Verdict.from_record(r) for r in json.loads(line)} for line in output.splitlines()]
     assert len(in_forks) == len(CORPUS)
     return {
@@ -74,3 +74,12 @@ def test_messages_are_short(lanes, kind: Bad):
     for verdict in [*lanes["kernel"][kind.name].values(), *lanes["fork"][kind.name].values()]:
         assert len(verdict.text().splitlines()) <= 11
         assert len(verdict.text()) < 1500
+
+
+def test_nothing_is_left_of_what_answers_started(lanes):
+    """Looked for by what they sleep for; both lanes have ended by now."""
+    found = subprocess.run(
+        ["ps", "-A", "-o", "pid=,args="], capture_output=True, text=True, check=True
+    ).stdout
+    ours = [line for line in found.splitlines() if f"sleep {str(LEFT_BEHIND)[:4]}" in line]
+    assert not ours, "\n".join(ours)

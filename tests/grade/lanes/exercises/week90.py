@@ -32,6 +32,7 @@ total = Implement(
     hints=HINTS,
     passed="Added up.",
     needs=("w90.double",),
+    gib=0.25,
 )
 
 
@@ -58,6 +59,7 @@ counter = Implement(
     oracle=lambda start: [start + 1, start + 2, start + 3],
     use=_count_three,
     mistakes=[Mistake("stuck", "It does not move.", _Stuck)],
+    seconds=10,
     hints=HINTS,
     passed="Counted.",
 )
