@@ -91,7 +91,7 @@ def lead_family() -> None:
     its child. A session of its own is the business of whoever starts it.
     """
     os.environ[TOKEN] = str(os.getpid())
-    with suppress(OSError, AttributeError):  # Linux only
+    with suppress(OSError, AttributeError, TypeError):  # Linux only
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 

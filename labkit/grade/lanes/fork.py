@@ -43,6 +43,7 @@ class ForkSession:
     """
 
     def __init__(self, folder: str) -> None:
+        self.closed = False
         self.pipe, theirs = _context().Pipe()
         self.process = _context().Process(target=_serve, args=(theirs, folder, dict(os.environ)))
         self.process.start()
@@ -60,12 +61,14 @@ class ForkSession:
 
     def end(self) -> None:
         """Kill the process and all it started; from any thread."""
-        if self.process.pid is not None:
-            processes.end_family(self.process.pid)
+        if self.closed or self.process.pid is None:
+            return  # by now its number may be that of another process
+        processes.end_family(self.process.pid)
         self.process.kill()
 
     def close(self) -> None:
         self.end()
+        self.closed = True
         self.process.join()
         self.pipe.close()
 

@@ -395,9 +395,11 @@ def longer_than_its_exercise_allows(nb):
 @bad("This exercise is to be done in 0.25 GiB", total="error", middle="pass")
 def more_than_its_exercise_allows(nb):
     """`total` has 0.25 GiB; others may take more."""
-    answer(nb, inside("numpy = __import__('numpy').ones(2**26)"))
+    answer(nb, inside("numpy = __import__('numpy').empty(2**26)"))
     answer(
-        nb, "import numpy\n\n\ndef total(values):\n    return 2 * sum(values) * numpy.ones(2**26)[0]", "total"
+        nb,
+        "import numpy\n\n\ndef total(values):\n    return 2 * sum(values) * len(numpy.empty(2**26)[:1])",
+        "total",
     )
     return nb
 
