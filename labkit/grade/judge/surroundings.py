@@ -141,8 +141,10 @@ _PYTHON = (
 def _dials_of_torch() -> tuple[Dial, ...]:
     torch = sys.modules["torch"]
 
-    def write_device(device: Any) -> None:
-        torch.set_default_device(None if device.type == "cpu" else device)
+    def read_device() -> Any:
+        """None if nobody set it. `torch.get_default_device` makes a device, which a watcher would count."""
+        context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+        return context and context.device
 
     def write_inference(enabled: bool) -> None:
         _inference.append(torch.inference_mode(enabled))
@@ -155,7 +157,7 @@ def _dials_of_torch() -> tuple[Dial, ...]:
         )
 
     return (
-        Dial("default device", torch.get_default_device, write_device, torch.device("cpu")),
+        Dial("default device", read_device, torch.set_default_device, None),
         Dial("default dtype", torch.get_default_dtype, torch.set_default_dtype, torch.float32),
         Dial("inference mode", torch.is_inference_mode_enabled, write_inference, False),  # switches the next
         Dial("gradients", torch.is_grad_enabled, torch.set_grad_enabled, True),

@@ -13,6 +13,7 @@ import torch
 import labkit.engine
 from labkit.exercises.declare import WriteTest
 from labkit.grade.judge import judge, surroundings
+from labkit.grade.judge.rules import watched
 from labkit.grade.judge.surroundings import Surroundings, as_usual
 from tests.grade.judge.test_ladder import center, verdict
 
@@ -140,6 +141,13 @@ def test_a_library_imported_meanwhile_is_set_to_its_usual_values(monkeypatch):
     torch.set_default_dtype(torch.float64)
     kept.put_back()
     assert torch.get_default_device().type == "cpu" and torch.get_default_dtype() == torch.float32
+
+
+def test_looking_around_is_no_operation():
+    """The audit watches what an oracle calls, from outside."""
+    with watched() as used, as_usual():
+        pass
+    assert not used
 
 
 def test_calls_may_be_nested():

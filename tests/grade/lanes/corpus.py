@@ -5,6 +5,7 @@ Every exercise that is not named in `expect` must pass: a mistake in one never c
 
 import copy
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from labkit.verdict import RECORD_MIME
 EXERCISES = ("w90.double", "w90.total", "w90.counter", "w90.guess", "w90.middle")
 SQUARES = "def double(values):\n    return [value * value for value in values]"
 DOUBLES = "def double(values):\n    return [2 * value for value in values]"
-LEFT_BEHIND = 7_300_000
+LEFT_BEHIND = 1_000_000 + 100 * os.getpid()  # nobody else sleeps so long, not even another run of this
 PASSED = {"ex": "w90.double", "status": "pass", "headline": "", "lines": [], "mistake": None, "case": None}
 
 

@@ -21,8 +21,9 @@ from labkit.grade.lanes.kernel import KernelSession
 from labkit.grade.lanes.papers import PREPARE, paper
 from labkit.grade.lanes.steps import FOLLOWS, Ran
 
-from .corpus import answer, inside
+from .corpus import LEFT_BEHIND, answer, inside
 
+FIRST, SECOND, OTHER, HOLDER = (LEFT_BEHIND + number for number in (11, 12, 13, 14))
 ENOUGH = 120  # seconds; only a test that fails waits so long
 
 
@@ -44,7 +45,7 @@ def test_stop_frees_the_place_although_an_answer_forked(monkeypatch, small_cours
     """The second process holds the pipe, the first loops: neither keeps `run` waiting for the limit."""
     monkeypatch.setenv("LABKIT_TIMEOUT", "3600")
     begun = tmp_path / "begun"
-    start = f"os.fork() and os.system('sleep 7200001 &'); open({str(begun)!r}, 'w').close()"
+    start = f"os.fork() and os.system('sleep {FIRST} &'); open({str(begun)!r}, 'w').close()"
     path = small_course / "weeks" / "week90_lanes" / "01_lanes.ipynb"
     notebook.write(path, answer(copy.deepcopy(solved), inside(f"{start}\n    while True: pass")))
     grading, ends = fork.ForkGrading(paper(lesson, path)), []
@@ -57,13 +58,13 @@ def test_stop_frees_the_place_although_an_answer_forked(monkeypatch, small_cours
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert until(lambda: begun.exists() and alive(7200001) != [])
+    assert until(lambda: begun.exists() and alive(FIRST) != [])
     pid = grading.session.process.pid
     assert os.getpgid(pid) == pid != os.getpgrp() and os.getsid(pid) == pid
     grading.stop()
     thread.join(ENOUGH)
     assert ends == ["stopped"]
-    assert alive(7200001) == [] and processes.family(pid) == set()
+    assert alive(FIRST) == [] and processes.family(pid) == set()
     monkeypatch.setattr(processes, "end_family", lambda pid: ends.append(pid))
     grading.stop()  # again, when the page is closed: the number may be another's by then
     assert ends == ["stopped"]
@@ -71,30 +72,30 @@ def test_stop_frees_the_place_although_an_answer_forked(monkeypatch, small_cours
 
 def test_a_family_is_found_and_others_are_left_alone(tmp_path):
     """A child, a child in a session of its own, and the orphan of one that is gone."""
-    code = """
+    code = f"""
 import os, subprocess, time
 from labkit.grade.processes import lead_family
 lead_family()
-subprocess.Popen(["sleep", "7200002"])
-subprocess.Popen(["sleep", "7200002"], start_new_session=True)
+subprocess.Popen(["sleep", "{SECOND}"])
+subprocess.Popen(["sleep", "{SECOND}"], start_new_session=True)
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
-        os.execvp("sleep", ["sleep", "7200002"])
+        os.execvp("sleep", ["sleep", "{SECOND}"])
     os._exit(0)
 os.wait()
 time.sleep(1000)
 """
-    other = subprocess.Popen(["sleep", "7200003"])
+    other = subprocess.Popen(["sleep", str(OTHER)])
     leader = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
     try:
-        assert until(lambda: len(alive(7200002)) == 3)
-        assert processes.family(leader.pid) == {leader.pid, *alive(7200002)}
+        assert until(lambda: len(alive(SECOND)) == 3)
+        assert processes.family(leader.pid) == {leader.pid, *alive(SECOND)}
     finally:
         processes.end_family(leader.pid)
         leader.kill()
         leader.wait()
-    assert alive(7200002) == [] and alive(7200003) == [other.pid]
+    assert alive(SECOND) == [] and alive(OTHER) == [other.pid]
     processes.end_family(leader.pid)  # nothing is left to end, and that is fine
     other.kill()
     other.wait()
@@ -102,10 +103,10 @@ time.sleep(1000)
 
 def test_nobody_waits_for_a_process_that_holds_the_output(monkeypatch):
     """One that could not be found: it has left the family, and has pytest's output as its own."""
-    code = """
+    code = f"""
 import subprocess
 from labkit.grade.lanes.nbval_run import tell
-subprocess.Popen(["sleep", "7200004"], start_new_session=True)
+subprocess.Popen(["sleep", "{HOLDER}"], start_new_session=True)
 tell(verdict="heard")
 """
 
@@ -119,7 +120,7 @@ tell(verdict="heard")
     )
     thread.start()
     thread.join(ENOUGH)
-    for pid in alive(7200004):
+    for pid in alive(HOLDER):
         os.kill(pid, 9)
     assert (ends, heard) == ([""], [{"verdict": "heard"}])
 
