@@ -130,6 +130,31 @@ class Equivalent:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """The most that an answer may do of one thing that is counted, and the sentence why.
+
+    `Limit("reads", lambda x, dim: 2 * x.size, "each element is read once for the mean, once to subtract it")`
+
+    counted   in Rules: tensor elements that the operations of one call read ("reads") or write ("writes"),
+              views are free, or "flops" in matrix products, convolutions and attention, as torch counts them;
+              Kernel: "global reads", "global writes", "global atomics", the same of "shared", "barriers",
+              "int operations", "float32 operations", "float64 operations", or "shared bytes" (of a block);
+              Ranks: "bytes" or "messages" that a rank sends; Compiled: "graphs", "breaks" or "versions"
+    most      a number, or a function of the case's inputs
+    per       for a Kernel: of the busiest "thread", of the busiest "block", or over the whole "grid"
+    """
+
+    counted: str
+    most: int | Callable[..., int]
+    why: str
+    per: Literal["thread", "block", "grid"] = "thread"
+
+    def of(self, inputs: Mapping[str, Any]) -> int:
+        """The number for one case."""
+        return self.most(*inputs.values()) if callable(self.most) else self.most
+
+
+@dataclass(frozen=True)
 class Rules:
     """What an answer may use. Names are bare: "softmax" covers torch.softmax, x.softmax and F.softmax.
 
@@ -137,12 +162,16 @@ class Rules:
     allows     if given, the only operations that may be called (operators and indexing are always allowed)
     loops      whether `for`, `while` and comprehensions may appear
     max_ops    most tensor operations that one call may make, judged as cost
+    limits     what is counted below autograd and judged as cost: "reads", "writes", "flops". For answers in
+               torch; elements and not bytes, so that a limit reads like the formula on the page. Whatever
+               `use` does is counted too
     """
 
     forbids: tuple[str, ...] = ()
     allows: tuple[str, ...] | None = None
     loops: bool = True
     max_ops: int | None = None
+    limits: tuple[Limit, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +184,9 @@ class Exercise:
     also        what a learner would type into the search where the lesson uses another word
     excused     the audit's rules on test data that do not hold here, each with its reason
     equivalent  mutants of the solution that were reviewed and do the same as the solution
+    seconds     how long the answer's cell and its check may take, 30 unless given; `LABKIT_TIMEOUT=120` gives
+                every exercise four times its seconds
+    gib         how many GiB they may take beyond what the notebook has by then
     """
 
     id: str = ""
@@ -167,6 +199,8 @@ class Exercise:
     also: tuple[str, ...] = ()
     excused: Mapping[str, str] = field(default_factory=dict)
     equivalent: tuple[Equivalent, ...] = ()
+    seconds: float | None = None
+    gib: float | None = None
     builds: ClassVar[bool] = False  # whether an answer is code that later lessons may build on
 
     @property
@@ -211,6 +245,10 @@ class Implement(Exercise):
     reference: str = "torch"
     delegate: Callable[..., Any] | None = None
     builds: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.rules.limits and self.engine != "torch":
+            raise ValueError(f"{self.id}: reads, writes and FLOPs are counted in torch, not in {self.engine}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,23 +299,6 @@ class WriteTest(Exercise):
 
     good: Sequence[Callable[..., Any]]
     bugs: Mapping[str, tuple[str, Callable[..., Any]]]
-
-
-@dataclass(frozen=True)
-class Limit:
-    """The most that an answer may do of one thing that is counted, and the sentence why.
-
-    counted   Kernel: "global reads", "global writes", "global atomics", the same of "shared", "barriers",
-              "int operations", "float32 operations", "float64 operations", or "shared bytes" (of a block);
-              Ranks: "bytes" or "messages" that a rank sends; Compiled: "graphs", "breaks" or "versions"
-    most      a number, or a function of the inputs
-    per       for a Kernel: of the busiest "thread", of the busiest "block", or over the whole "grid"
-    """
-
-    counted: str
-    most: int | Callable[..., int]
-    why: str
-    per: Literal["thread", "block", "grid"] = "thread"
 
 
 @dataclass(frozen=True, kw_only=True)

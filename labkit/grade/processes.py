@@ -1,4 +1,4 @@
-"""Run tasks in forked processes, several at a time, each with a time limit.
+"""Run tasks in forked processes, each with limits, several at a time; end a process with all it started.
 
 A fork starts in milliseconds with torch already imported, and what a task breaks (a global, a seed, the
 process itself) is gone with it. That is what thousands of mutants need.
@@ -6,6 +6,7 @@ process itself) is gone with it. That is what thousands of mutants need.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import pickle
@@ -17,10 +18,15 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 GIB = 2**30
+PROC = Path("/proc")
+TOKEN = "LABKIT_GRADER"  # in the environment of what an answer starts: the process it was started by
+PR_SET_CHILD_SUBREAPER = 36
+ROUNDS = 10  # a process that starts others while it is being ended is looked for again
 _STARTED_IN = os.getpgrp() if hasattr(os, "getpgrp") else 0
 
 
@@ -44,12 +50,13 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def limit_memory() -> None:
+def limit_memory(more: float | None = None) -> None:
     """Make an allocation larger than the machine an error instead of a swap storm.
 
     The limit is on private writable memory (RLIMIT_DATA): `LABKIT_MEMORY` GiB, by default what the machine
-    has and at most 32. The address space (RLIMIT_AS) is not limited: CUDA reserves far more than it uses.
-    Where there is no such limit, Python's own MemoryError has to do.
+    has and at most 32; with `more`, at most so many GiB beyond what this process has now. The address space
+    (RLIMIT_AS) is not limited: CUDA reserves far more than it uses. Where there is no such limit, Python's
+    own MemoryError has to do.
     """
     try:
         import resource
@@ -57,10 +64,81 @@ def limit_memory() -> None:
         return
     most = min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), 32 * GIB)
     limit = int(float(os.environ.get("LABKIT_MEMORY", most / GIB)) * GIB)
+    if more is not None:
+        limit = min(limit, _memory_now() + int(more * GIB))
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
     with suppress(ValueError, OSError):  # some systems refuse a limit below what is in use
         resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+
+
+def _memory_now() -> int:
+    """The bytes that RLIMIT_DATA counts in this process; 0 where nobody says."""
+    try:
+        lines = (PROC / "self/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmData:")), 0)
+
+
+# ending a process with all it started
+
+
+def lead_family() -> None:
+    """Make what this process starts, and what that starts, easy to find and to end with it.
+
+    Its children carry its number in their environment, and on Linux an orphan among its grandchildren becomes
+    its child. A session of its own is the business of whoever starts it.
+    """
+    os.environ[TOKEN] = str(os.getpid())
+    with suppress(OSError, AttributeError, TypeError):  # Linux only
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def end_family(leader: int) -> None:
+    """Kill a process that leads a session, and all it has started, also in sessions of their own.
+
+    Where there is no /proc only its group is found.
+    """
+    if not hasattr(os, "killpg"):  # Windows; the caller ends the process itself
+        return
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(leader, signal.SIGSTOP)  # it starts nothing more
+    for _ in range(ROUNDS):
+        found = family(leader)
+        for pid in found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if not found:
+            break
+    if not PROC.is_dir():
+        for kill in (os.killpg, os.kill):
+            with suppress(ProcessLookupError, PermissionError):
+                kill(leader, signal.SIGKILL)
+
+
+def family(leader: int) -> set[int]:
+    """The living processes that a process leads: its session and group, children, what has its token."""
+    parents: dict[int, int] = {}
+    found = set[int]()
+    mark = f"{TOKEN}={leader}\0".encode()
+    for folder in PROC.glob("[0-9]*"):
+        try:
+            # "PID (any name) STATE PARENT GROUP SESSION ..."
+            state, parent, group, session = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
+            if state in "ZX":
+                continue
+            pid = int(folder.name)
+            parents[pid] = int(parent)
+            if leader in (pid, int(group), int(session)) or mark in (folder / "environ").read_bytes():
+                found.add(pid)
+        except OSError:  # gone meanwhile, or somebody else's
+            continue
+    while True:
+        more = {pid for pid, parent in parents.items() if parent in found} - found
+        if not more:
+            return found - {os.getpid()}
+        found |= more
 
 
 def one_thread() -> None:
@@ -76,19 +154,24 @@ def one_thread() -> None:
 
 
 def forked(
-    tasks: Iterable[T], work: Callable[[T], Any], seconds: float, jobs: int = 1, cpu: float | None = None
+    tasks: Iterable[T],
+    work: Callable[[T], Any],
+    seconds: float,
+    jobs: int = 1,
+    cpu: float | None = None,
+    gib: float | None = None,
 ) -> Iterator[tuple[T, Any]]:
     """Call `work(task)` in a fork for each task; yield (task, result or Lost) as they finish.
 
-    A task may take `seconds` by the clock and, if given, `cpu` seconds of computing. The second limit ends an
-    endless loop soon, and a busy machine does not move it.
+    A task may take `seconds` by the clock and, if given, `cpu` seconds of computing and `gib` GiB of memory
+    beyond what there is. The limit on computing ends an endless loop soon; a busy machine does not move it.
     """
     if not hasattr(os, "fork"):
         raise OSError("This needs fork(): run it on Linux, on macOS, or on Windows inside WSL.")
     waiting = iter(tasks)
 
     def limited(task: T) -> Any:
-        _limit_cpu(cpu)
+        _limit(cpu, gib)
         return work(task)
 
     with selectors.DefaultSelector() as running:
@@ -127,11 +210,12 @@ def _fill(
     return bool(running.get_map())
 
 
-def _limit_cpu(seconds: float | None) -> None:
+def _limit(seconds: float | None, gib: float | None) -> None:
+    if seconds is not None or gib is not None:
+        limit_memory(gib)
     if seconds is not None:
         import resource
 
-        limit_memory()
         _, most = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), most))
 

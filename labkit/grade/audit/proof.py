@@ -6,6 +6,7 @@ version is refused, and no mutant of the solution passes unless it is listed as 
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -158,11 +159,15 @@ def _prove_mutants(report: Report, task: Task, source: Source, space: dict[str, 
         chosen = [mutant for _, mutant in sample_of([("", m) for m in every], task.sample, task.seed)]
     known = [(same.before, same.after) for same in exercise.equivalent]
     same = Mutant(0, "none", "", "", source.solution)  # must survive, or nothing is proven
-    enough = 2 + 10 * report.seconds
+    enough = min(2 + 10 * report.seconds, exercise.seconds or math.inf)
     survived = {
         mutant
         for mutant, passed in processes.forked(
-            [same, *chosen], lambda mutant: survives(exercise, source, space, mutant), 10 * enough, cpu=enough
+            [same, *chosen],
+            lambda mutant: survives(exercise, source, space, mutant),
+            10 * enough,
+            cpu=enough,
+            gib=exercise.gib,
         )
         if passed is True
     }

@@ -28,6 +28,7 @@ from labkit.grade.judge.run import (
     warnings_at_the_learners_line,
     where_it_failed,
 )
+from labkit.grade.judge.traffic import counted
 from labkit.verdict import STATUSES, Verdict, hint_line, is_blank, not_started, wrapped
 
 # What makes a tensor of the default dtype, whatever the dtype of the inputs.
@@ -248,8 +249,9 @@ def _dtype_advice(
     """Only where it is the cause: the answer made a tensor of the default dtype, and an input has torch's."""
     inputs = case.inputs(exercise.id, exercise.dtype).items()
     like = [name for name, value in inputs if isinstance(value, np.ndarray) and value.dtype.name == truth]
-    made = exercise.engine != "torch" or _CREATES & {*outcome.used}
-    if not (like and made and mine == _DEFAULT.get(exercise.engine)):
+    if not like or mine != _DEFAULT.get(exercise.engine):
+        return ()
+    if exercise.engine == "torch" and not _CREATES & {*outcome.operations()}:
         return ()
     return (f"What you create is {mine}, the default dtype, unless you pass `dtype={like[0]}.dtype`.",)
 
@@ -331,6 +333,11 @@ def _cost(exercise: Implement, judged: Judged) -> Problem | None:
         sentence = rules.cost(outcome.used, exercise.rules)
         if sentence:
             return Problem("cost", f"the result is right. {sentence}", (), case)
+        if exercise.rules.limits and outcome.again:
+            inputs = case.inputs(exercise.id, exercise.dtype)
+            over = rules.over_a_limit(outcome.again(counted), exercise.rules, inputs)
+            if over:
+                return Problem("cost", f"the result is right. {over[0]}", over[1:], case)
     return None
 
 

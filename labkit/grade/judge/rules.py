@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from labkit.exercises.declare import Rules
+from labkit.grade.judge.traffic import Traffic
 
 _LIBRARIES = ("torch", "torchvision", "labkit", "numpy", "numba", "scipy", "jax")
 _REFERENCE = ("labkit.exercises", "labkit.grade", "labkit.book")
@@ -30,6 +31,11 @@ _LOOKS |= _TURNS
 _OPERATORS = {"add", "sub", "mul", "truediv", "div", "floordiv", "floor_divide", "mod", "remainder", "pow"}
 _OPERATORS |= {"matmul", "neg", "pos", "abs", "invert", "bitwise_not", "and", "or", "xor", "lt", "le", "gt"}
 _OPERATORS |= {"ge", "eq", "ne", "getitem", "setitem", "unbind", "iter", "rsub", "true_divide", "contains"}
+
+
+def asks_to_watch(rules: Rules) -> bool:
+    """Whether the rules can be broken by what an answer calls, so that it has to run under a watcher."""
+    return bool(rules.forbids) or rules.allows is not None or rules.max_ops is not None
 
 
 @contextmanager
@@ -124,6 +130,23 @@ def cost(used: Counter[str], rules: Rules) -> str | None:
         return None
     common = ", ".join(f"{name} x{count}" for name, count in used.most_common(3))
     return f"One call made {total} tensor operations ({common}); {rules.max_ops} are enough."
+
+
+_COUNTED = {
+    "reads": "reads {} elements",
+    "writes": "writes {} elements",
+    "flops": "takes {} floating-point operations",
+}
+
+
+def over_a_limit(traffic: Traffic, rules: Rules, inputs: dict[str, Any]) -> tuple[str, str] | None:
+    """About the first limit that one call went over: what yours costs and the limit; why that is enough."""
+    for limit in rules.limits:
+        yours, most = getattr(traffic, limit.counted), limit.of(inputs)
+        if yours > most:
+            did = _COUNTED[limit.counted].format(f"{yours:,}")
+            return f"One call {did}; {most:,} are enough.", f"Why {most:,}: {limit.why.rstrip('.')}."
+    return None
 
 
 def _comes_from_library(answer: Any) -> bool:

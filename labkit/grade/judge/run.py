@@ -10,9 +10,10 @@ import sysconfig
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -21,12 +22,19 @@ import numpy as np
 
 from labkit.exercises.declare import Case, Implement, OnCases
 from labkit.grade.judge.compare import Leaf, flatten, is_labkit, is_torch
-from labkit.grade.judge.rules import own_code, watched
+from labkit.grade.judge.rules import asks_to_watch, own_code, watched
+from labkit.grade.judge.surroundings import BUILTINS, as_usual
+
+Watch = Callable[[], AbstractContextManager[Any]]
 
 
 @dataclass
 class Outcome:
-    """What an answer did with one case. `error` excludes the rest."""
+    """What an answer did with one case. `error` excludes the rest.
+
+    `used` has the operations it called, if they were watched. `again(watch)` calls it once more, quietly, and
+    returns what `watch()` saw: for what is asked seldom, and for what would change how the answer runs.
+    """
 
     value: Any = None
     error: BaseException | None = None
@@ -35,6 +43,11 @@ class Outcome:
     shares: tuple[str, ...] = ()
     used: Counter[str] = field(default_factory=Counter)
     printed: bool = False
+    again: Callable[[Watch], Any] | None = None
+
+    def operations(self) -> Counter[str]:
+        """The operations it calls, watched by now or not."""
+        return self.used or (self.again(watched) if self.again else Counter())
 
 
 class _Tee(io.TextIOBase):
@@ -85,24 +98,7 @@ def _convert(value: Any, engine: str) -> Any:
     return torch.from_numpy(storage).as_strided(value.shape, steps, 1)
 
 
-@contextmanager
-def usual_torch() -> Iterator[None]:
-    """Gradients on and float32 as default inside; what code inside leaves switched is put back afterwards."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        yield
-        return
-    before = torch.is_grad_enabled(), torch.get_default_dtype()
-    torch.set_grad_enabled(True)
-    torch.set_default_dtype(torch.float32)
-    try:
-        yield
-    finally:
-        torch.set_grad_enabled(before[0])
-        torch.set_default_dtype(before[1])
-
-
-@usual_torch()
+@as_usual()
 def expected(exercise: OnCases, case: Case) -> Any:
     """The oracle's value for a case, from torch tensors."""
     engine = "python" if exercise.engine == "python" else "torch"
@@ -110,19 +106,21 @@ def expected(exercise: OnCases, case: Case) -> Any:
     return exercise.oracle(*to_engine(case.inputs(exercise.id, exercise.dtype), engine).values())
 
 
-@usual_torch()
+@as_usual()
 def run(exercise: Implement, answer: Any, case: Case) -> Outcome:
     """Call the answer on fresh inputs; note its value, what it changed, and which operations it used.
 
+    Operations are watched only where the rules ask for it: `torch.compile` breaks its graph at a watcher.
     An output that cannot be read (a tensor without data, a list that contains itself) is an error too.
     """
     inputs = to_engine(case.inputs(exercise.id, exercise.dtype), exercise.engine)
     before = _plain(inputs, copied=True)
-    outcome = Outcome()
+    outcome = Outcome(again=partial(_again, exercise, answer, case))
+    watch = watched() if asks_to_watch(exercise.rules) else nullcontext(Counter[str]())
     tee = _Tee(sys.stdout)
     seed_everything()
     try:
-        with redirect_stdout(tee), watched() as outcome.used:
+        with redirect_stdout(tee), watch as outcome.used:
             outcome.value = call(exercise, answer, inputs)
         outcome.shares = tuple(name for name in inputs if _shares_memory(outcome.value, inputs[name]))
     except KeyboardInterrupt:
@@ -133,6 +131,21 @@ def run(exercise: Implement, answer: Any, case: Case) -> Outcome:
     after = _plain(inputs)
     outcome.changed = tuple(name for name in inputs if not _same(before[name], after[name]))
     return outcome
+
+
+@as_usual()
+def _again(exercise: Implement, answer: Any, case: Case, watch: Watch) -> Any:
+    """What a watcher sees of the answer on one case, whatever comes of it."""
+    inputs = to_engine(case.inputs(exercise.id, exercise.dtype), exercise.engine)
+    seed_everything()
+    with quiet(), watch() as seen:
+        try:
+            call(exercise, answer, inputs)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # it returned before, so this says nothing new
+            pass
+    return seen
 
 
 def _returned_nothing(exercise: Implement, answer: Any, case: Case) -> bool:
@@ -184,9 +197,13 @@ def warnings_at_the_learners_line() -> Iterator[None]:
 
 
 def call(exercise: Implement, answer: Any, inputs: dict[str, Any]) -> Any:
-    if exercise.use is not None:
-        return exercise.use(answer, *inputs.values())
-    value = answer(*inputs.values())
+    kept = BUILTINS.copy()
+    try:
+        if exercise.use is not None:
+            return exercise.use(answer, *inputs.values())
+        value = answer(*inputs.values())
+    finally:
+        BUILTINS.update(kept)  # before anything else runs: the answer may have replaced `len`
     return value[0] if exercise.vjp and isinstance(value, tuple) and value else value
 
 
@@ -241,7 +258,7 @@ def _shares_memory(output: Any, given: Any) -> bool:
 # gradients
 
 
-@usual_torch()
+@as_usual()
 def gradients(exercise: Implement, answer: Any, case: Case, engine: str | None = None) -> dict[str, Any]:
     """Gradients of a fixed random projection of the output, by input name. None: no gradient arrived."""
     engine = engine or exercise.engine

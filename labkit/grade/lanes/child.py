@@ -6,6 +6,7 @@ where there is no fork, it is a fresh process that imports what its cells need.
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import json
 import math
@@ -18,12 +19,15 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+BUILTINS = vars(builtins)
 # What kernels have in their environment too.
 ENVIRONMENT = {"LABKIT_LANE": "watch", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 
 
 def serve(pipe: Connection, folder: str, environment: dict[str, str]) -> None:
     """Run cells until the pipe closes: a message is a source and its time limit, the answer its outcome."""
+    if hasattr(os, "setsid"):
+        os.setsid()  # a signal to "my whole group" stays in here
     os.environ.update(environment | ENVIRONMENT)
     os.chdir(folder)
     sys.path.insert(0, "")
@@ -40,10 +44,21 @@ def serve(pipe: Connection, folder: str, environment: dict[str, str]) -> None:
             os._exit(0)
         records.clear()
         _expire(timeout)
-        result = ipython.run_cell(source, store_history=False)
-        error = result.error_before_exec or result.error_in_exec
+        error = _run(ipython, source)
         words = f"{type(error).__name__}: {error}".strip().removesuffix(":") if error else None
         pipe.send_bytes(json.dumps({"record": records[-1] if records else None, "error": words}).encode())
+
+
+def _run(ipython: Shell, source: str) -> BaseException | None:
+    """What a cell raised. A cell that replaces Python's builtins can make IPython itself fail."""
+    kept = BUILTINS.copy()
+    try:
+        result = ipython.run_cell(source, store_history=False)
+        return result.error_before_exec or result.error_in_exec
+    except Exception as error:
+        return error
+    finally:
+        BUILTINS.update(kept)
 
 
 def _be_silent() -> None:

@@ -11,11 +11,12 @@ import multiprocessing
 import os
 from collections.abc import Callable
 from functools import cache
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from labkit.book.work import here
+from labkit.grade import processes
 from labkit.grade.lanes.papers import Paper, paper, steps
 from labkit.grade.lanes.steps import Grading, Ran
 from labkit.verdict import Verdict
@@ -35,9 +36,14 @@ def _context() -> Any:
 
 
 class ForkSession:
-    """A forked process that runs cells; `warm.serve` is its side of the pipe."""
+    """A forked process that runs cells; `child.serve` is its side of the pipe.
+
+    It leads a session of its own, and what its cells start ends with it. A process that an answer forked may
+    hold the pipe open, so the end of the process is waited for, never the end of the pipe.
+    """
 
     def __init__(self, folder: str, environment: dict[str, str] | None = None) -> None:
+        self.closed = False
         self.pipe, theirs = _context().Pipe()
         self.process = _context().Process(
             target=_serve, args=(theirs, folder, {**os.environ, **(environment or {})})
@@ -55,17 +61,28 @@ class ForkSession:
             return Ran(ended="died")
         return self._answer(timeout)
 
-    def close(self) -> None:
+    def end(self) -> None:
+        """Kill the process and all it started; from any thread."""
+        if self.closed or self.process.pid is None:
+            return  # by now its number may be that of another process
+        processes.end_family(self.process.pid)
         self.process.kill()
+
+    def close(self) -> None:
+        self.end()
+        self.closed = True
         self.process.join()
         self.pipe.close()
 
     def _answer(self, timeout: float) -> Ran:
-        if not self.pipe.poll(timeout):
+        ready = wait([self.pipe, self.process.sentinel], timeout)
+        if not ready:
             return Ran(ended="slow")
+        if self.pipe not in ready:
+            return Ran(ended="died")
         try:
             return Ran(**json.loads(self.pipe.recv_bytes()))
-        except (EOFError, OSError):
+        except (EOFError, OSError, ValueError, TypeError):  # an answer can break what writes to the pipe
             return Ran(ended="died")
 
 
@@ -89,8 +106,8 @@ class ForkGrading:
 
     def __init__(self, paper: Paper) -> None:
         self.paper = paper
-        folder, environment = str(paper.path.parent.resolve()), paper.work.environment()
-        self.grading = Grading(lambda: ForkSession(folder, environment))
+        self.grading = Grading(self._open)
+        self.session: ForkSession | None = None
         self.stopped = False
 
     def run(self, tell: Tell | None = None) -> dict[str, Verdict]:
@@ -113,9 +130,16 @@ class ForkGrading:
     def stop(self) -> None:
         """End the cell that is running, however long it would take, and everything after it."""
         self.stopped = True
-        session = self.grading.session
-        if isinstance(session, ForkSession):
-            session.process.kill()
+        if self.session is not None:
+            self.session.end()
+
+    def _open(self) -> ForkSession:
+        folder = str(self.paper.path.parent.resolve())
+        self.session = ForkSession(folder, self.paper.work.environment())
+        if self.stopped:  # while it was being opened
+            self.session.close()
+            raise Stopped
+        return self.session
 
 
 def grade_paper(paper: Paper) -> dict[str, Verdict]:

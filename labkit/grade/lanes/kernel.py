@@ -9,6 +9,7 @@ from typing import Any
 import zmq
 from nbval.kernel import CURRENT_ENV_KERNEL_NAME, RunningKernel
 
+from labkit.grade import processes
 from labkit.grade.lanes.steps import Ran
 from labkit.verdict import RECORD_MIME
 
@@ -27,10 +28,19 @@ class StartedKernel(RunningKernel):
         for attempt in range(1, STARTS + 1):
             try:
                 super().__init__(*given, **named)
+                self.pid: int = self.km.provisioner.pid
                 return
             except RuntimeError:  # "Kernel died before replying to kernel_info"
                 if attempt == STARTS:
                     raise
+
+    def stop(self) -> None:
+        self.end()
+        super().stop()
+
+    def end(self) -> None:
+        """Kill the kernel, which leads a session of its own, and all that its cells started."""
+        processes.end_family(self.pid)
 
 
 class KernelSession:
@@ -66,6 +76,7 @@ class KernelSession:
         if self.kernel.is_alive():
             self.kernel.stop()
         else:
+            self.kernel.end()
             self.client.stop_channels()
             self.kernel.km.cleanup_resources()
 

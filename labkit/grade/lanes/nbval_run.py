@@ -14,9 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from labkit.grade.processes import cores
+from labkit.grade import processes as running
 
 PREFIX = "LABKIT "
+LAST_WORDS_SECONDS = 5  # to read what a pytest that has ended left in the pipe
 # Without what pytest does for tests of code: rewritten asserts, a cache, a garbage collection at the end.
 LEAN = ("--assert=plain", *("-p", "no:cacheprovider"), *("-p", "no:unraisableexception"))
 BASE = [
@@ -42,10 +43,9 @@ def run(
 
     `hear` is called with each message, by one thread at a time.
     """
-    jobs = min(len(files), cores())
-    processes = [
-        _start(files[job::jobs], options, {**environment, "LABKIT_LANE": lane}) for job in range(jobs)
-    ]
+    jobs = min(len(files), running.cores())
+    environment = {**environment, "LABKIT_LANE": lane}
+    processes = [_start(files[job::jobs], options, environment) for job in range(jobs)]
     lock = threading.Lock()
     said: list[list[str]] = [[] for _ in processes]
     threads = [
@@ -55,14 +55,25 @@ def run(
     try:
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
-        broken = [rest for process, rest in zip(processes, said, strict=True) if process.wait() not in (0, 1)]
+        for process, thread in zip(processes, threads, strict=True):
+            process.wait()
+            thread.join(LAST_WORDS_SECONDS)  # the pipe may never end: whatever an answer started has it too
     finally:
         for process in processes:
-            process.terminate()
+            if process.poll() is None:
+                running.end_family(process.pid)
+                process.kill()
             process.wait()
-    return next((rest[-1] for rest in broken if rest), "pytest broke down") if broken else ""
+    ends = [(process.returncode, rest) for process, rest in zip(processes, said, strict=True)]
+    return next((_last_words(code, rest) for code, rest in ends if code not in (0, 1)), "")
+
+
+def _last_words(code: int, rest: list[str]) -> str:
+    """Why a pytest broke down. Its row of dots, one for each cell that ran, is no reason."""
+    if code < 0:
+        return f"the process that runs the checks was ended from outside (signal {-code})"
+    words = [line for line in rest if line.strip(".FEsx[]%0123456789 ")]
+    return words[-1] if words else "pytest broke down"
 
 
 def _start(files: list[Path], options: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:

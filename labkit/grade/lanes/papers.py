@@ -16,7 +16,7 @@ from labkit.book.merge import Problem, graded_copy, read_learner
 from labkit.book.notebook import Cell, Notebook, digest, labkit_of, learner_notebook, make_cell
 from labkit.book.percent import Lesson
 from labkit.book.work import Work
-from labkit.grade.lanes.steps import Step
+from labkit.grade.lanes.steps import NOTHING_YET, Step
 from labkit.verdict import Verdict
 
 PREPARE = "from labkit.grade.lanes.first_cell import prepare\nprepare()\ndel prepare"
@@ -69,8 +69,8 @@ def paper(
     release = learner_notebook(lesson, __version__)
     copy = graded_copy(release, learner)
     begun = _begun(release, copy) if shortcut else exercises
-    settled = {item: Verdict(item, "not started", "nothing here yet.") for item in asked if item not in begun}
-    graded = None if len(settled) == len(asked) else _with_steps(copy, lesson, path, ex or begun[-1])
+    settled = {item: Verdict(item, "not started", NOTHING_YET) for item in asked if item not in begun}
+    graded = None if len(settled) == len(asked) else _with_steps(copy, release, lesson, path, ex or begun[-1])
     return Paper(path, work, asked, graded, settled, _answers(copy))
 
 
@@ -81,8 +81,16 @@ def steps(copy: Notebook) -> list[Step]:
 
 def step(cell: Cell | Any) -> Step:
     meta = labkit_of(cell)
-    binds = tuple(meta.get("binds", ()))
-    return Step(cell["id"], meta.get("role", "helper"), cell["source"], meta.get("ex"), binds)
+    return Step(
+        cell["id"],
+        meta.get("role", "helper"),
+        cell["source"],
+        meta.get("ex"),
+        binds=tuple(meta.get("binds", ())),
+        untouched=meta.get("untouched", False),
+        seconds=meta.get("seconds"),
+        gib=meta.get("gib"),
+    )
 
 
 def _answers(copy: Notebook) -> dict[str, str]:
@@ -108,17 +116,21 @@ def _begun(release: Notebook, copy: Notebook) -> tuple[str, ...]:
     return tuple(checked[:begun])
 
 
-def _with_steps(copy: Notebook, lesson: Lesson, path: Path, last: str) -> Notebook:
+def _with_steps(copy: Notebook, release: Notebook, lesson: Lesson, path: Path, last: str) -> Notebook:
     """Add what grading needs: a first cell that sets limits, checks nobody can shadow, a way to recover.
 
     The copy ends with the check of the exercise `last`.
     """
     cells = [_code("labkit-prepare", PREPARE, role="prepare")]
+    released = {cell["id"]: digest(cell["source"]) for cell in release["cells"]}
     for cell in copy["cells"]:
         meta = labkit_of(cell)
         cell["metadata"].pop("tags", None)
         if meta.get("role") == "exercise":
             meta["binds"] = _names(_reference(lesson, meta["ex"]))
+            meta["untouched"] = digest(cell["source"]) == released.get(cell["id"])
+        if meta.get("role") in ("exercise", "check"):
+            meta.update(_limits(meta["ex"]))
         if meta.get("role") != "check":
             cells.append(cell)
             continue
@@ -129,6 +141,15 @@ def _with_steps(copy: Notebook, lesson: Lesson, path: Path, last: str) -> Notebo
         cells.append(_code(f"{cell['id'][:54]}-recover", recover, role="recover", ex=meta["ex"]))
     labkit = {**copy["metadata"]["labkit"], "folder": str(path.parent.resolve())}
     return {**copy, "cells": cells, "metadata": {**copy["metadata"], "labkit": labkit}}
+
+
+def _limits(ex: str) -> dict[str, float]:
+    """What an exercise says of its own time and memory."""
+    from labkit import exercises
+
+    declared = exercises.get(ex) if ex in exercises.all_ids() else None
+    found = {"seconds": declared.seconds, "gib": declared.gib} if declared else {}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _code(id: str, source: str, **labkit: str) -> Cell:

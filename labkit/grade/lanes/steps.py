@@ -8,10 +8,12 @@ that decides a verdict is here, so that the two cannot disagree.
   their own merits.
 - A cell that kills the process or does not end costs its own exercise. A new process takes over, with all
   that ran before except that cell.
+- An answer and its check may take as long, and as much memory, as the exercise says.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable
@@ -23,6 +25,9 @@ from labkit.verdict import HINT, Verdict
 MAX_LINE = 300
 OURS = ("prepare", "setup", "demo", "recover")  # cells of the release: a first import, a short training
 OUR_SECONDS = 120
+USUAL_SECONDS = 30.0
+NOTHING_YET = "nothing here yet."
+FOLLOWS = "from labkit.grade.lanes.first_cell import answer_follows as _follows\n_follows({})\ndel _follows\n"
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,9 @@ class Step:
     source: str
     ex: str | None = None
     binds: tuple[str, ...] = ()  # for an exercise: the names its answer defines
+    untouched: bool = False  # for an exercise: its cell is as it was released
+    seconds: float | None = None  # what the exercise says of itself: how long it may take
+    gib: float | None = None  # and how much memory
 
 
 @dataclass(frozen=True)
@@ -54,8 +62,15 @@ class Session(Protocol):
 
 
 def timeout() -> float:
-    """Seconds that one cell may take: `LABKIT_TIMEOUT`, else 30."""
-    return float(os.environ.get("LABKIT_TIMEOUT", 30))
+    """Seconds that one cell may take: `LABKIT_TIMEOUT`, else 30. Limits of exercises keep the proportion."""
+    given = os.environ.get("LABKIT_TIMEOUT", "")
+    try:
+        seconds = float(given or USUAL_SECONDS)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"LABKIT_TIMEOUT is a number of seconds, such as 120; it is {given!r}.")
+    return seconds
 
 
 class Grading:
@@ -68,6 +83,7 @@ class Grading:
         self.verdicts: dict[str, Verdict] = {}
         self._ran: list[Step] = []  # what a new process has to run again
         self._trouble: dict[str, Verdict] = {}  # by exercise: its own cell failed
+        self._written: set[str] = set()  # exercises in whose cells the learner wrote something
         self._setup_error: str | None = None
 
     def do(self, step: Step) -> Verdict | None:
@@ -75,13 +91,15 @@ class Grading:
             return self._check(step)
         if step.role == "recover" and self.verdicts[step.ex or ""].passed:
             return None
-        if step.role == "exercise" and step.binds:
-            self._run(Step(f"{step.id}-forget", "prepare", _forget(step.binds)))
+        if step.role == "exercise":
+            self._written |= set() if step.untouched else {step.ex or ""}
+        if step.role in ("exercise", "demo"):  # a demo calls answers
+            self._announce(step)
         ran = self._run(step)
         if step.role == "setup" and (ran.error or ran.ended):
-            self._setup_error = self._setup_error or ran.error or f"it {self._why(ran)}"
+            self._setup_error = self._setup_error or ran.error or f"it {self._why(step, ran)}"
         if step.role == "exercise" and step.ex and (ran.error or ran.ended):
-            self._trouble.setdefault(step.ex, self._cell_failed(step.ex, ran))
+            self._trouble.setdefault(step.ex, self._cell_failed(step, ran))
         return None
 
     def close(self) -> None:
@@ -91,17 +109,27 @@ class Grading:
 
     def _check(self, step: Step) -> Verdict:
         ex = step.ex or ""
-        verdict = self._trouble.get(ex) or self._judged(ex, self._run(step))
+        if ex not in self._trouble:
+            self._announce(step)
+        verdict = self._trouble.get(ex) or self._judged(step, self._run(step))
+        if verdict.status == "not started" and ex not in self._written:
+            verdict = Verdict(ex, "not started", NOTHING_YET)
         self.verdicts[ex] = verdict
         return verdict
 
-    def _judged(self, ex: str, ran: Ran) -> Verdict:
+    def _announce(self, step: Step) -> None:
+        """Tell the process that learner's code follows, and unbind the names that an answer will define."""
+        follows = FOLLOWS.format("" if step.gib is None else step.gib)
+        self._run(Step(f"{step.id}-follows", "prepare", follows + _forget(step.binds)))
+
+    def _judged(self, step: Step, ran: Ran) -> Verdict:
+        ex = step.ex or ""
         if ran.ended:
-            return _error(ex, f"the answer {self._why(ran)}", *self._advice(ran))
+            return _error(ex, f"the answer {self._why(step, ran)}", *self._advice(ran))
         if ran.record is not None and ran.record.get("ex") == ex:
             verdict = Verdict.from_record(ran.record)
             if not (verdict.passed and ran.error):
-                return _short(verdict)
+                return _short(_with_memory(verdict, step))
         if self._setup_error:
             return _error(
                 ex,
@@ -120,18 +148,20 @@ class Grading:
             "Does a cell change labkit itself? Take that out, then try again.",
         )
 
-    def _cell_failed(self, ex: str, ran: Ran) -> Verdict:
+    def _cell_failed(self, step: Step, ran: Ran) -> Verdict:
+        ex = step.ex or ""
         if ran.ended:
-            return _error(ex, f"your cell {self._why(ran)}", *self._advice(ran))
+            return _error(ex, f"your cell {self._why(step, ran)}", *self._advice(ran))
         if (ran.error or "").startswith("NotImplementedError"):
             return Verdict(ex, "not started", "the answer still reaches `raise NotImplementedError`.")
         # IPython makes up a file name for a cell: "incomplete input (3774037511.py, line 2)".
         said = re.sub(r" \([^()]*, line (\d+)\)$", r", line \1 of the cell", ran.error or "")
-        return _error(ex, f"your cell does not run from a fresh start: {said}")
+        return _with_memory(_error(ex, f"your cell does not run from a fresh start: {said}"), step)
 
-    def _why(self, ran: Ran) -> str:
+    def _why(self, step: Step, ran: Ran) -> str:
         if ran.ended == "slow":
-            return f"took more than {self.seconds:g} s and was stopped."
+            whose = "" if step.seconds is None else ", the limit of this exercise,"
+            return f"took more than {self._limit(step):g} s{whose} and was stopped."
         return "ended the whole process."
 
     def _advice(self, ran: Ran) -> tuple[str, ...]:
@@ -161,16 +191,28 @@ class Grading:
             self._ran.remove(fatal)
 
     def _limit(self, step: Step) -> float:
-        return max(self.seconds, OUR_SECONDS) if step.role in OURS else self.seconds
+        """Seconds for a step. `self.seconds` is for an exercise that says nothing of itself."""
+        if step.role in OURS:
+            return max(self.seconds, OUR_SECONDS)
+        return self.seconds * (step.seconds or USUAL_SECONDS) / USUAL_SECONDS
 
 
 def _forget(names: tuple[str, ...]) -> str:
     """Unbind the names of an answer, so that a check never judges what an earlier cell left under them."""
-    return f"for _name in {names!r}:\n    globals().pop(_name, None)\ndel _name"
+    return f"for _name in {names!r}:\n    globals().pop(_name, None)\ndel _name" if names else ""
 
 
 def _error(ex: str, headline: str, *lines: str) -> Verdict:
     return _short(Verdict(ex, "error", headline, (*lines, f"{HINT}{ex}`")))
+
+
+def _with_memory(verdict: Verdict, step: Step) -> Verdict:
+    """Where an allocation failed and the exercise limits memory: with the limit in words."""
+    text = verdict.text()
+    if step.gib is None or not ("MemoryError" in text or "can't allocate memory" in text):
+        return verdict
+    *lines, hint = verdict.lines or ("",)
+    return replace(verdict, lines=(f"This exercise is to be done in {step.gib:g} GiB.", *lines, hint))
 
 
 def _short(verdict: Verdict) -> Verdict:

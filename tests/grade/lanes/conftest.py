@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labkit import __version__
+from labkit import __version__, exercises
 from labkit.book import course, notebook
 from labkit.book.notebook import Notebook
 from labkit.book.percent import Lesson
@@ -25,7 +25,17 @@ def small_course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("LABKIT_EXERCISES", str(HERE / "exercises"))
         patch.setenv("LABKIT_TIMEOUT", "12")
         patch.delenv("LABKIT_LANE", raising=False)
+        patch.setattr(exercises, "__path__", [*exercises.__path__, str(HERE / "exercises")])
+        forget_exercises()
         yield root
+    forget_exercises()
+
+
+def forget_exercises() -> None:
+    """This process may have looked for exercises before, elsewhere."""
+    for function in vars(exercises).values():
+        if hasattr(function, "cache_clear"):
+            function.cache_clear()
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ Every exercise that is not named in `expect` must pass: a mistake in one never c
 
 import copy
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from labkit.verdict import RECORD_MIME
 EXERCISES = ("w90.double", "w90.total", "w90.counter", "w90.guess", "w90.middle")
 SQUARES = "def double(values):\n    return [value * value for value in values]"
 DOUBLES = "def double(values):\n    return [2 * value for value in values]"
+LEFT_BEHIND = 1_000_000 + 100 * os.getpid()  # nobody else sleeps so long, not even another run of this
 PASSED = {"ex": "w90.double", "status": "pass", "headline": "", "lines": [], "mistake": None, "case": None}
 
 
@@ -257,6 +259,150 @@ def stdout_gone(nb):
 def error_of_a_megabyte(nb):
     answer(nb, inside("raise ValueError('no ' * 400_000)"))
     return answer(nb, "raise ValueError('no ' * 400_000)", "counter")
+
+
+# processes that outlive their cell. Each sleeps for a number of its own, by which a test finds it.
+
+
+def sleeping(seconds: int, more: str = "") -> str:
+    return f"import subprocess; subprocess.Popen(['sleep', '{seconds}']{more})"
+
+
+@bad()
+def leaves_a_child(nb):
+    answer(nb, inside(sleeping(LEFT_BEHIND + 1)))
+    return answer(nb, f"{sleeping(LEFT_BEHIND + 2)}\n{cell(nb, 'counter')['source']}", "counter")
+
+
+@bad()
+def leaves_a_child_in_its_own_session(nb):
+    """It has the grader's output as its own: who waits for the end of that waits for the child."""
+    answer(nb, inside(sleeping(LEFT_BEHIND + 3, ", start_new_session=True")))
+    shell = f"import os\nos.system('sleep {LEFT_BEHIND + 4} &')"
+    return answer(nb, f"{shell}\n{cell(nb, 'counter')['source']}", "counter")
+
+
+@bad("ended the whole process", double="error")
+def leaves_a_child_and_dies(nb):
+    return answer(nb, inside(f"{sleeping(LEFT_BEHIND + 5, ', start_new_session=True')}; os._exit(1)"))
+
+
+@bad("took more than", double="error")
+def forks_and_loops(nb):
+    """Both processes loop, and the second holds every pipe that the first had."""
+    return answer(nb, inside(f"{sleeping(LEFT_BEHIND + 6)}; os.fork()\n    while True: pass"))
+
+
+@bad("took more than", double="error")
+def forks_a_daemon_and_loops(nb):
+    """A grandchild in a session of its own, whose parent is gone."""
+    daemon = f"os.setsid() or os.fork() or os.execvp('sleep', ['sleep', '{LEFT_BEHIND + 7}'])"
+    return answer(nb, inside(f"if os.fork() == 0: {daemon}\n    while os.getpid(): pass"))
+
+
+@bad()
+def goes_on_twice(nb):
+    """Two processes come to the end of the cell; one of them is graded."""
+    return answer(nb, f"import os\nos.fork()\n{DOUBLES}")
+
+
+@bad("ended the whole process", double="error", counter="error")
+def kills_its_group(nb):
+    answer(nb, inside("os.killpg(0, 9)"))
+    return answer(nb, "import os\nos.kill(0, 9)", "counter")
+
+
+@bad("an answer cannot end the process that grades it", double="error", counter="error")
+def kills_its_parent(nb):
+    answer(nb, inside("os.kill(os.getppid(), 9)"))
+    return answer(nb, "import os\nos.killpg(os.getpgid(os.getppid()), 9)", "counter")
+
+
+# the ground under the grader's feet
+
+
+@bad("does not run from a fresh start", counter="error")
+def builtins_broken(nb):
+    """What an answer breaks when called is mended at once; IPython runs no cell without `isinstance`."""
+    wreck = (
+        "import builtins\nfor name in ('len', 'isinstance', 'next', 'print'): setattr(builtins, name, None)"
+    )
+    answer(
+        nb, inside("import builtins; builtins.len = lambda x: 0; builtins.isinstance = builtins.next = None")
+    )
+    return answer(nb, f"{cell(nb, 'counter')['source']}\n{wreck}", "counter")
+
+
+@bad()
+def path_cleared(nb):
+    answer(nb, inside("sys.path.clear()"))
+    return answer(nb, f"{cell(nb, 'counter')['source']}\nimport sys\nsys.path.clear()", "counter")
+
+
+@bad()
+def labkit_removed(nb):
+    """From what is imported, in an answer, in its cell and in a cell of one's own."""
+    remove = "for name in [n for n in sys.modules if n.startswith('labkit')]: del sys.modules[name]"
+    answer(nb, inside(remove))
+    answer(nb, f"{cell(nb, 'counter')['source']}\nimport sys\n{remove}", "counter")
+    place = nb["cells"].index(cell(nb, "guess"))
+    nb["cells"].insert(place, make_cell("code", f"import sys\n{remove}", "mine"))
+    return nb
+
+
+@bad()
+def everything_turned(nb):
+    """What one answer turns, in its cell and when it is called, the next ones must not notice."""
+    answer(nb, f"import os, sys\n\n\n{TURN}\n\n\n{inside('turn()')}\n\n\nturn()")
+    for name in ("total", "counter", "middle"):
+        answer(nb, f"{UNTURNED}\n{cell(nb, name)['source']}", name)
+    return nb
+
+
+TURN = """\
+def turn():
+    import locale, random, warnings, numpy
+    os.chdir('/')
+    os.environ.clear()
+    os.environ['TURNED'] = '1'
+    sys.path.append('/turned')
+    sys.setrecursionlimit(4321)
+    warnings.simplefilter('error')
+    numpy.seterr(all='raise')
+    random.seed(4)
+    numpy.random.seed(4)"""
+UNTURNED = """\
+import os, sys, random, warnings, numpy
+assert os.path.exists('everything_turned.ipynb')
+assert 'TURNED' not in os.environ and 'PATH' in os.environ
+assert '/turned' not in sys.path
+assert sys.getrecursionlimit() != 4321
+assert ('error', None, Warning, None, 0) not in warnings.filters
+assert numpy.geterr()['divide'] == 'warn'
+assert random.random() != random.Random(4).random()
+assert numpy.random.rand() != numpy.random.RandomState(4).rand()"""
+
+
+# limits that an exercise declares
+
+
+@bad("took more than 4 s, the limit of this exercise, and was stopped", counter="error")
+def longer_than_its_exercise_allows(nb):
+    """`counter` has 10 s where others have 30, and the tests have 12 for 30."""
+    source = cell(nb, "counter")["source"].replace("self.value = start", "self.value = start; time.sleep(60)")
+    return answer(nb, f"import time\n\n\n{source}", "counter")
+
+
+@bad("This exercise is to be done in 0.25 GiB", total="error", middle="pass")
+def more_than_its_exercise_allows(nb):
+    """`total` has 0.25 GiB; others may take more."""
+    answer(nb, inside("numpy = __import__('numpy').empty(2**26)"))
+    answer(
+        nb,
+        "import numpy\n\n\ndef total(values):\n    return 2 * sum(values) * len(numpy.empty(2**26)[:1])",
+        "total",
+    )
+    return nb
 
 
 # cells that moved

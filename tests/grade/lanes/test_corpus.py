@@ -12,7 +12,7 @@ from labkit.grade.lanes.papers import paper
 from labkit.grade.lanes.selfcheck import grade_in_kernels
 from labkit.verdict import Verdict
 
-from .corpus import CORPUS, Bad
+from .corpus import CORPUS, LEFT_BEHIND, Bad
 
 HERE = Path(__file__).parent
 LANES = ("kernel", "fork")
@@ -36,7 +36,7 @@ def lanes(small_course, lesson, files) -> dict[str, Verdicts]:
     in_kernels = grade_in_kernels(
         [paper(here(small_course), lesson, shortcut=False, path=path) for path in files]
     )
-    output, _ = forked.communicate(timeout=300)
+    output, _ = forked.communicate(timeout=600)
     in_forks = [{r["ex"]: Verdict.from_record(r) for r in json.loads(line)} for line in output.splitlines()]
     assert len(in_forks) == len(CORPUS)
     return {
@@ -78,3 +78,13 @@ def test_messages_are_short(lanes, kind: Bad):
     for verdict in [*lanes["kernel"][kind.name].values(), *lanes["fork"][kind.name].values()]:
         assert len(verdict.text().splitlines()) <= 11
         assert len(verdict.text()) < 1500
+
+
+def test_nothing_is_left_of_what_answers_started(lanes):
+    """Looked for by what they sleep for; both lanes have ended by now."""
+    found = subprocess.run(
+        ["ps", "-A", "-o", "pid=,args="], capture_output=True, text=True, check=True
+    ).stdout
+    sleeps = [f"sleep {LEFT_BEHIND + number}" for number in range(1, 8)]
+    ours = [line for line in found.splitlines() if line.split(None, 1)[1] in sleeps]
+    assert not ours, "\n".join(ours)

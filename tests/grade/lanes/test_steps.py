@@ -1,6 +1,8 @@
 """The rules of grading, with a session that only pretends to run cells."""
 
-from labkit.grade.lanes.steps import Grading, Ran, Step
+import pytest
+
+from labkit.grade.lanes.steps import FOLLOWS, NOTHING_YET, Grading, Ran, Step, timeout
 
 
 class Pretend:
@@ -9,13 +11,16 @@ class Pretend:
     def __init__(self, results: dict[str, Ran]) -> None:
         self.results = results
         self.sessions: list[list[str]] = []
+        self.limits: dict[str, float] = {}
 
     def open(self) -> "Pretend":
         self.sessions.append([])
         return self
 
     def run(self, source: str, timeout: float) -> Ran:
-        self.sessions[-1].append(source)
+        if source != FOLLOWS.format(""):  # before every answer and every check
+            self.sessions[-1].append(source)
+        self.limits[source] = timeout
         return self.results.get(source, Ran())
 
     def close(self) -> None:
@@ -127,4 +132,69 @@ def test_names_of_the_answer_are_forgotten_first():
     _, sessions = grade({}, step)
     assert sessions[0][1] == "answer"
     exec(sessions[0][0], namespace)
-    assert "relu" not in namespace and namespace["other"] == 1 and "_name" not in namespace
+    assert "relu" not in namespace and namespace["other"] == 1
+    assert not {"_name", "_follows"} & {*namespace}
+
+
+def test_an_answer_and_its_check_are_announced_with_their_memory():
+    step = Step("a", "exercise", "answer", "w90.a", gib=0.5)
+    check = Step("a-check", "check", "check a", "w90.a", gib=0.5)
+    _, sessions = grade({}, step, check)
+    assert sessions == [[FOLLOWS.format(0.5), "answer", FOLLOWS.format(0.5), "check a"]]
+
+
+@pytest.mark.parametrize("given, own, usual", [(None, 10, 30), ("60", 20, 60), ("3", 1, 3)])
+def test_limits_of_exercises_keep_the_proportion(monkeypatch, given, own, usual):
+    if given is None:
+        monkeypatch.delenv("LABKIT_TIMEOUT", raising=False)
+    else:
+        monkeypatch.setenv("LABKIT_TIMEOUT", given)
+    pretend = Pretend({"slow": Ran(ended="slow")})
+    grading = Grading(pretend.open)
+    for step in [
+        Step("a", "exercise", "slow", "w90.a", seconds=10),
+        Step("a-check", "check", "check a", "w90.a", seconds=10),
+        Step("b", "exercise", "slow", "w90.b"),
+        Step("b-check", "check", "check b", "w90.b"),
+        Step("demo", "demo", "train"),
+    ]:
+        grading.do(step)
+    said = [verdict.headline for verdict in grading.verdicts.values()]
+    assert said[0].startswith(
+        f"your cell took more than {own} s, the limit of this exercise, and was stopped."
+    )
+    assert said[1].startswith(f"your cell took more than {usual} s and was stopped.")
+    assert pretend.limits["train"] == 120
+
+
+@pytest.mark.parametrize("given", ["abc", "0", "-3", "inf", "nan"])
+def test_a_limit_that_is_none_is_named(monkeypatch, given):
+    monkeypatch.setenv("LABKIT_TIMEOUT", given)
+    with pytest.raises(ValueError, match="LABKIT_TIMEOUT is a number of seconds"):
+        timeout()
+
+
+@pytest.mark.parametrize("words", ["MemoryError", "RuntimeError: DefaultCPUAllocator: can't allocate memory"])
+def test_the_limit_of_memory_is_named_where_an_allocation_failed(words):
+    def said(gib: float | None) -> str:
+        step = Step("a", "exercise", "a", "w90.a", gib=gib)
+        grading, _ = grade({"a": Ran(error=words)}, step, Step("a-check", "check", "check a", "w90.a"))
+        return grading.verdicts["w90.a"].text()
+
+    assert "This exercise is to be done in 0.5 GiB." in said(0.5)
+    assert "GiB" not in said(None)
+
+
+def test_untouched_answers_have_one_sentence_wherever_they_stand():
+    stub = "the answer still reaches `raise NotImplementedError`."
+    results = {
+        f"check {name}": Ran(record(f"w90.{name}", "not started") | {"headline": stub}) for name in "abc"
+    }
+    untouched = Step("a", "exercise", "a", "w90.a", untouched=True)
+    halves = [Step("c1", "exercise", "c1", "w90.c", untouched=True), Step("c2", "exercise", "c2", "w90.c")]
+    grading, _ = grade(
+        results,
+        *(untouched, *exercise("a")[1:], *exercise("b")),
+        *(*halves, *exercise("c")[1:]),
+    )
+    assert [verdict.headline for verdict in grading.verdicts.values()] == [NOTHING_YET, stub, stub]

@@ -26,7 +26,8 @@ from labkit.grade.judge.kinds.usual import (  # noqa: F401
     without_rules,
 )
 from labkit.grade.judge.ladder import Problem
-from labkit.grade.judge.run import is_own, is_stub, seed_everything, to_engine, usual_torch
+from labkit.grade.judge.run import is_own, is_stub, seed_everything, to_engine
+from labkit.grade.judge.surroundings import as_usual
 from labkit.text import number
 from labkit.verdict import Verdict, is_blank, not_started
 
@@ -78,7 +79,7 @@ def _run(exercise: Checkpoint, train: Callable[..., Any], targets: np.ndarray | 
 
     seed_everything()
     try:
-        with usual_torch():
+        with as_usual():
             (predict, given), used = budget.spend(train_and_predict, exercise.computing, exercise.gib)
     except KeyboardInterrupt:
         raise

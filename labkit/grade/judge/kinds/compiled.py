@@ -19,7 +19,8 @@ from labkit.grade.judge.disguise import disguise
 from labkit.grade.judge.graphs import Compilation, count, original
 from labkit.grade.judge.kinds.usual import delegation, inputs, mutants, remember, texts  # noqa: F401
 from labkit.grade.judge.ladder import Problem
-from labkit.grade.judge.run import expected, is_own, is_stub, quiet, seed_everything, to_engine, usual_torch
+from labkit.grade.judge.run import expected, is_own, is_stub, quiet, seed_everything, to_engine
+from labkit.grade.judge.surroundings import as_usual
 from labkit.text import plural
 from labkit.verdict import STATUSES, Verdict, hint_line, is_blank, not_started, wrapped
 
@@ -61,7 +62,7 @@ class Tried:
     problem: Problem | None = None
 
 
-@usual_torch()
+@as_usual()
 def trial(exercise: Compiled, answer: Any) -> Tried:
     tried = Tried()
     try:
@@ -78,7 +79,7 @@ def trial(exercise: Compiled, answer: Any) -> Tried:
     return tried
 
 
-@usual_torch()
+@as_usual()
 def compilation(exercise: Compiled, answer: Any) -> Compilation:
     calls = [_maker(exercise, case) for case in exercise.cases]
     with quiet():  # it has printed and warned once already
@@ -164,17 +165,13 @@ def _cost(exercise: Compiled, compilation: Compilation) -> Problem | None:
         words = "the values are right, but torch.compile found nothing that it could put into a graph."
         return Problem("cost", words, tuple(_breaks(compilation)))
     for limit in exercise.limits:
-        counted, most = compilation.count(limit.counted), _most(limit)
+        counted, most = compilation.count(limit.counted), limit.of({})
         if counted > most:
             words = (
                 f"the values are right. {_calls(exercise)} made {_amount(counted, limit)}; {_enough(most)}."
             )
             return Problem("cost", words, (*_where(exercise, compilation, limit), limit.why))
     return None
-
-
-def _most(limit: Limit) -> int:
-    return limit.most() if callable(limit.most) else limit.most
 
 
 def _calls(exercise: Compiled) -> str:
@@ -249,7 +246,7 @@ def _same_counted(exercise: Compiled, a: Compilation, b: Compilation) -> bool:
 
 def _counted(exercise: Compiled, compilation: Compilation) -> tuple[Any, ...]:
     """Why graphs broke, and the limit that the verdict speaks of: what follows from it may differ."""
-    over = [x.counted for x in exercise.limits if compilation.count(x.counted) > _most(x)]
+    over = [x.counted for x in exercise.limits if compilation.count(x.counted) > x.of({})]
     return sorted({place.name for place in compilation.breaks}), over[:1], bool(compilation.graphs)
 
 

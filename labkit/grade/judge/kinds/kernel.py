@@ -123,12 +123,6 @@ def _step(exercise: Kernel, kernel: Any, case: Case) -> Stepped:
     return Stepped(None, report, value, tuple(changed), blank, tuple(over))
 
 
-def _most(exercise: Kernel, case: Case, limit: Limit) -> int:
-    if callable(limit.most):
-        return limit.most(*case.inputs(exercise.id, exercise.dtype).values())
-    return limit.most
-
-
 def _counted(limit: Limit, report: Report) -> int:
     if limit.counted == "shared bytes":
         return report.shared_bytes
@@ -139,7 +133,7 @@ def _counted(limit: Limit, report: Report) -> int:
 
 
 def _over(exercise: Kernel, case: Case, limit: Limit, report: Report) -> bool:
-    return _counted(limit, report) > _most(exercise, case, limit)
+    return _counted(limit, report) > limit.of(case.inputs(exercise.id, exercise.dtype))
 
 
 def _is_stub(kernel: Any, attempt: list[Stepped]) -> bool:
@@ -253,7 +247,10 @@ def _cost(exercise: Kernel, judged: Judged) -> Problem | None:
         assert stepped.report is not None
         for limit in exercise.limits:
             if limit.counted in stepped.exceeded:
-                count, most = _counted(limit, stepped.report), _most(exercise, case, limit)
+                count, most = (
+                    _counted(limit, stepped.report),
+                    limit.of(case.inputs(exercise.id, exercise.dtype)),
+                )
                 who = {"thread": "one thread", "block": "one block", "grid": "the kernel"}[limit.per]
                 words = f"the result is right. For it {who} needs {count} {limit.counted}; {most} will do."
                 return Problem("cost", words, (limit.why,), case)

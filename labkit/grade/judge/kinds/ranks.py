@@ -18,7 +18,8 @@ from labkit.grade.judge.compare import Difference, compare, same
 from labkit.grade.judge.disguise import disguise
 from labkit.grade.judge.kinds.usual import inputs, mutants, remember, texts  # noqa: F401
 from labkit.grade.judge.ladder import Problem
-from labkit.grade.judge.run import expected, is_own, is_stub, quiet, seed_everything, to_engine, usual_torch
+from labkit.grade.judge.run import expected, is_own, is_stub, quiet, seed_everything, to_engine
+from labkit.grade.judge.surroundings import as_usual
 from labkit.text import plural
 from labkit.verdict import LONGEST, STATUSES, Verdict, hint_line, is_blank, not_started
 
@@ -79,7 +80,7 @@ def _depends_on_the_order() -> Hazard:
     return Hazard("order", "the result depends on the order in which the ranks run.", (), advice)
 
 
-@usual_torch()
+@as_usual()
 def _run_once(exercise: Ranks, answer: Any, case: Case, seed: int) -> Result:
     from labkit.ranks import World
 
@@ -186,19 +187,13 @@ def _listed(ranks: list[int]) -> str:
 def _cost(exercise: Ranks, judged: Judged) -> Problem | None:
     for limit in exercise.limits:
         for case, result in judged:
-            most, rank, count = _most(exercise, case, limit), *_busiest(limit, result)
+            most, rank, count = limit.of(case.inputs(exercise.id, exercise.dtype)), *_busiest(limit, result)
             if count > most:
                 words = f"the values are right. {_whose(rank, result.n).capitalize()} sends"
                 return Problem(
                     "cost", f"{words} {count:,} {limit.counted}; {most:,} will do.", (limit.why,), case
                 )
     return None
-
-
-def _most(exercise: Ranks, case: Case, limit: Limit) -> int:
-    if callable(limit.most):
-        return limit.most(*case.inputs(exercise.id, exercise.dtype).values())
-    return limit.most
 
 
 def _busiest(limit: Limit, result: Result) -> tuple[int, int]:
@@ -258,7 +253,7 @@ def _same(exercise: Ranks, case: Case, a: Result, b: Result) -> bool:
 def _over(exercise: Ranks, case: Case, limit: Limit, result: Result) -> list[int]:
     """What each rank sent, if one of them sent too much."""
     counts = [getattr(traffic, limit.counted) for traffic in result.sent]
-    return counts if max(counts) > _most(exercise, case, limit) else []
+    return counts if max(counts) > limit.of(case.inputs(exercise.id, exercise.dtype)) else []
 
 
 def _said(result: Result) -> tuple[int, type, str] | None:

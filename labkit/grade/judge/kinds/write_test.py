@@ -18,7 +18,8 @@ from labkit.grade.judge.kinds.usual import (  # noqa: F401
     without_rules,
     wrong_answer,
 )
-from labkit.grade.judge.run import is_stub, seed_everything, usual_torch, where_it_failed
+from labkit.grade.judge.run import is_stub, seed_everything, where_it_failed
+from labkit.grade.judge.surroundings import as_usual
 from labkit.verdict import Verdict, hint_line, is_blank, not_started, wrapped
 
 # Only these changes are mutants of a test: other inputs make another good test.
@@ -62,7 +63,7 @@ def _test_results(exercise: WriteTest, test: Any) -> list[BaseException | None]:
     for implementation in [*exercise.good, *(code for _, code in exercise.bugs.values())]:
         seed_everything()
         try:
-            with usual_torch():
+            with as_usual():
                 test(implementation)
             results.append(None)
         except KeyboardInterrupt:

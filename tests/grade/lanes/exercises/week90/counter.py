@@ -26,6 +26,7 @@ exercise = Implement(
     oracle=lambda start: [start + 1, start + 2, start + 3],
     use=_count_three,
     mistakes=[Mistake("stuck", "It does not move.", _Stuck)],
+    seconds=10,
     hints=HINTS,
     passed="Counted.",
 )

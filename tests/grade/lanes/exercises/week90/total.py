@@ -11,6 +11,7 @@ exercise = Implement(
     cases=TWO_LISTS,
     oracle=lambda values: 2 * sum(values),
     mistakes=[Mistake("not doubled", "These are not doubled.", lambda values: sum(values))],
+    gib=0.25,
     hints=HINTS,
     passed="Added up.",
     needs=("w90.double",),
