@@ -28,6 +28,8 @@ COMMANDS = {
     "warm": ("labkit.kernels.warm", "compile the kernels once, so that no lesson waits for it"),
     "merge-driver": ("labkit.book.driver", "what git calls to merge notebooks"),
 }
+# What a learner types: the next of these finishes an update that was broken off.
+FINISH = ("lab", "check", "watch", "hint", "solution", "reset", "progress", "update")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -44,6 +46,8 @@ def main(argv: list[str] | None = None) -> int:
         if failures:
             print(*failures, sep="\n", file=sys.stderr)
             return 2
+        if argv[0] in FINISH:
+            _finish_unfinished()
         return int(importlib.import_module(COMMANDS[argv[0]][0]).main(argv[1:]) or 0)
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)
@@ -58,6 +62,21 @@ def main(argv: list[str] | None = None) -> int:
         return 2
 
 
+def _finish_unfinished() -> None:
+    """Finish an update of which only the journal is left, and say so; the command itself goes on."""
+    from labkit import paths
+
+    if not (paths.root() / "backups" / "unfinished").exists():
+        return
+    from labkit.book.changes import finish_unfinished
+    from labkit.book.disk import UpdateError
+
+    try:
+        finish_unfinished(paths.root(), lambda words: print(words, file=sys.stderr))
+    except UpdateError as error:
+        print(error, file=sys.stderr)
+
+
 def _usage() -> int:
     print("python -m labkit COMMAND\n")
     for name, (_, words) in COMMANDS.items():
@@ -68,6 +87,9 @@ def _usage() -> int:
 def _explain(error: Exception) -> str:
     """What happened and what to do, without a stack trace."""
     what = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        what = f"{error.strerror}: {error.filename}"
+    what = "\n".join([what, *getattr(error, "__notes__", ())])
     if isinstance(error, ModuleNotFoundError):
         return f"{what}.\nThe environment is not complete. Run `make doctor`; it says what to install."
     if isinstance(error, PermissionError):

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from labkit import __version__, exercises, paths, viz
+from labkit.book import disk
 from labkit.book.course import lesson_paths, read_course, read_lesson
-from labkit.book.learner import Problem, read_learner
+from labkit.book.learner import Problem, read_learner, read_with_bytes
 from labkit.book.merge import is_untouched
 from labkit.book.notebook import (
     Notebook,
@@ -75,7 +76,7 @@ def build(
         prefix = f"[{number}/{len(lessons)}] {lesson.path.parent.name}/{lesson.path.stem}"
         try:
             changed = _build_lesson(root, lesson, execute, force, prefix, say)
-        except BuildError as error:
+        except (BuildError, disk.ChangedMeanwhile) as error:
             failures.append(str(error))
             continue
         say(f"{prefix}: {'written' if changed else 'unchanged'}")
@@ -83,9 +84,9 @@ def build(
     for path, text in _instructor_pages(root, lessons).items():
         written += [path] if write_text(path, text) else []
     for path in _orphans(root, week):
-        _keep_work(root, path, say)
-        path.unlink()
-        say(f"{path.relative_to(root)}: removed, its source is gone")
+        if _keep_work(root, path, say) == disk.content(path):
+            path.unlink()
+            say(f"{path.relative_to(root)}: removed, its source is gone")
     if failures:
         raise BuildError("\n".join(failures))
     return written
@@ -100,9 +101,9 @@ def _build_lesson(
         say(f"{prefix}: running")
         run(nb, path)
     learner = learner_path(root, lesson)
-    _keep_work(root, learner, say)
-    pairs = [(learner, learner_notebook(lesson, __version__)), (path, nb)]
-    return [path for path, nb in pairs if write(path, nb)]
+    before = _keep_work(root, learner, say)
+    written = [learner] if write(learner, learner_notebook(lesson, __version__), before) else []
+    return [*written, *([path] if write(path, nb) else [])]
 
 
 def stale(root: Path, week: int | None = None, known: Collection[str] | None = None) -> list[Path]:
@@ -256,15 +257,13 @@ def _instructor_pages(root: Path, lessons: list[Lesson]) -> dict[Path, str]:
     return {path: "\n\n".join(page) + "\n" for path, page in pages.items()}
 
 
-def _keep_work(root: Path, path: Path, say: Say) -> None:
-    """Back up a learner notebook that somebody worked in, before it is written anew."""
-    from labkit.book.update import backup
-
-    found = read_learner(path)
-    if path.exists() and (isinstance(found, Problem) or not is_untouched(found)):
-        say(
-            f"{path.relative_to(root)} has work in it; a copy is in {backup(root, [path]).relative_to(root)}/"
-        )
+def _keep_work(root: Path, path: Path, say: Say) -> bytes | None:
+    """Back up a learner notebook that somebody worked in, before it is written anew; returns what it held."""
+    before, found = read_with_bytes(path)
+    if before is not None and (isinstance(found, Problem) or not is_untouched(found)):
+        saved = disk.backup_of(root, {path: before}).relative_to(root)
+        say(f"{path.relative_to(root)} has work in it; a copy is in {saved}/")
+    return before
 
 
 def main(argv: list[str]) -> int:

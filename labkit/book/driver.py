@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labkit import paths
+from labkit.book import disk
+from labkit.book.git import git
 from labkit.book.learner import Problem, read_learner, version_key
 from labkit.book.merge import is_untouched, merge
 from labkit.book.notebook import Notebook, labkit_of, write
@@ -57,12 +59,20 @@ def install_merge_driver(root: Path) -> bool:
         "driver": f'"{python}" -m labkit merge-driver %O %A %B',
     }
     for name, value in settings.items():
-        subprocess.run(["git", "-C", str(root), "config", f"merge.labkit.{name}", value], check=True)
+        _configure(root, f"merge.labkit.{name}", value)
     path = root / ".gitattributes"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    before = disk.content(path)
+    lines = (before or b"").decode("utf-8").splitlines()
     if ATTRIBUTES not in lines:
-        path.write_text("\n".join([*lines, ATTRIBUTES]) + "\n", encoding="utf-8")
+        disk.write_bytes(path, ("\n".join([*lines, ATTRIBUTES]) + "\n").encode(), expected=before)
     return True
+
+
+def _configure(root: Path, name: str, value: str) -> None:
+    """Set one of git's settings, unless it is set: each time git writes its settings it takes a lock."""
+    known = subprocess.run(["git", "-C", str(root), "config", name], capture_output=True, text=True)
+    if known.stdout.rstrip("\n") != value:
+        git(root, "config", name, value)
 
 
 def main(argv: list[str]) -> int:

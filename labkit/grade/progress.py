@@ -10,6 +10,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from labkit import paths
+from labkit.book.notebook import write_text
 from labkit.grade.history import History, calibration_words, duration, failing_words, load
 from labkit.grade.milestones import reached
 from labkit.grade.page import page
@@ -23,8 +24,7 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     state, file = load(), paths.progress() / "progress.html"
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(page(state, made=reached(paths.root())), encoding="utf-8")
+        write_text(file, page(state, made=reached(paths.root())))
         where = f"As a page: {file.as_uri()}"
     except OSError as error:
         where = f"The page could not be written: {error.strerror}: {file}"

@@ -19,6 +19,7 @@ from typing import Any
 
 from labkit import paths
 from labkit.book import notebook
+from labkit.book.changes import finish_unfinished
 from labkit.grade import events, pytests, report
 from labkit.grade.papers import Paper, papers, strays
 from labkit.grade.steps import timeout
@@ -29,6 +30,7 @@ def main(argv: list[str]) -> int:
     args = _parse(argv)
     root = (args.root or paths.root()).resolve()
     os.environ["LABKIT_ROOT"] = str(root)
+    finish_unfinished(root, lambda words: print(words, file=sys.stderr))
     if args.ex:
         from labkit import exercises
 
@@ -40,13 +42,23 @@ def main(argv: list[str]) -> int:
         for work, verdicts in zip(works, graded, strict=True)
     ]
     _remember(results)
-    report.write(results, root / "reports", "check")
+    try:
+        _show(root, results)
+    except BrokenPipeError:  # `make check | head` has seen enough; what came of it is still the exit code
+        sys.stdout = open(os.devnull, "w")
+    try:
+        report.write(results, root / "reports", "check")
+    except OSError as error:
+        print(f"The report could not be written ({error.strerror}): {root / 'reports'}", file=sys.stderr)
+    return report.exit_code(results, args.strict)
+
+
+def _show(root: Path, results: list[report.Result]) -> None:
     width = shutil.get_terminal_size((110, 24)).columns
     print(report.table(results, report.use_color(), width))
     for stray in strays(root):
         print(f"Not graded: {stray.as_posix()} is not a notebook of the course. Is it a copy?")
-    print(f"\n{report.next_step(results)}")
-    return report.exit_code(results, args.strict)
+    print(f"\n{report.next_step(results)}", flush=True)
 
 
 def grade_in_kernels(
@@ -93,7 +105,7 @@ class _Progress:
     def __init__(self, works: list[Paper]) -> None:
         running = [work for work in works if work.copy is not None]
         self.done, self.total = 0, sum(len(work.exercises) - len(work.settled) for work in running)
-        self.shown = sys.stderr.isatty()
+        self.shown = sys.stderr is not None and sys.stderr.isatty()  # it may be closed
         if running:
             self._show(f"grading {self.total} exercises in {len(running)} notebooks")
 

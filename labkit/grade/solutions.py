@@ -16,6 +16,7 @@ from typing import Any
 from labkit import paths
 from labkit.book import course
 from labkit.grade import pytests, report
+from labkit.grade.steps import timeout
 from labkit.viz.figure import plural
 
 CELL_SECONDS = 600  # a demonstration may train for minutes
@@ -70,7 +71,7 @@ def run(notebooks: list[Path]) -> list[Outcome]:
         if sys.stderr.isatty():
             print(f"\r\033[K{done} cells  {Path(message['file']).name}", end="", file=sys.stderr, flush=True)
 
-    seconds = float(os.environ.get("LABKIT_TIMEOUT", CELL_SECONDS))
+    seconds = timeout(CELL_SECONDS)
     options = ["-p", "labkit.grade.strict", "--nbval", f"--nbval-cell-timeout={seconds:g}"]
     options.append(f"--nbval-sanitize-with={Path(__file__).with_name('sanitize.cfg')}")
     problem = pytests.run(there, options, "solutions", hear)

@@ -53,9 +53,17 @@ class Session(Protocol):
     def close(self) -> None: ...
 
 
-def timeout() -> float:
-    """Seconds that one cell may take: `LABKIT_TIMEOUT`, else 30."""
-    return float(os.environ.get("LABKIT_TIMEOUT", 30))
+def timeout(usual: float = 30) -> float:
+    """Seconds that one cell may take: `LABKIT_TIMEOUT`, else the usual."""
+    given = os.environ.get("LABKIT_TIMEOUT") or usual
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds < float("inf"):
+        words = f"LABKIT_TIMEOUT={given} is not a number of seconds. For two minutes: LABKIT_TIMEOUT=120"
+        raise ValueError(words)
+    return seconds
 
 
 class Grading:
