@@ -7,7 +7,7 @@
    as it is.
 
 A journal that is still there belongs to a command that died: the next command finishes its step 3, which
-needs no network and no room on the disk, or, if it died before, throws its preparations away.
+needs no network and hardly any room on the disk, or, if it died before, throws its preparations away.
 """
 
 from __future__ import annotations
@@ -91,6 +91,8 @@ def apply(root: Path, changes: dict[Path, Change], move: Move | None, saved: Pat
             staged = folder_of(root) / "new" / str(number)
             disk.write_bytes(staged, change.new)
             _set_mode(staged, path, change.executable)
+            with contextlib.suppress(FileExistsError, NotADirectoryError):  # a file that will become a folder
+                disk.make_folder(path.parent)  # now: it needs room on the disk
         name = path.relative_to(root).as_posix()
         digests = {"old": _digest(change.old), "new": _digest(change.new)}
         files.append({"path": name, "words": change.words, **digests})
@@ -179,6 +181,8 @@ def _put_in_place(root: Path, journal: dict[str, Any]) -> Done:
 def _replace(staged: Path, path: Path, remove: bool) -> None:
     if remove:
         path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.parent.rmdir()  # if it is empty now, as git does it
         return
     disk.make_folder(path.parent)
     try:
@@ -200,7 +204,7 @@ def _tell_git(root: Path, move: Move) -> list[str]:
         if move.index:
             git(root, "update-index", "-z", "--index-info", given=move.index)
         git(root, "update-ref", "-m", "labkit update", "HEAD", move.new, move.old)
-    except UpdateError as error:
+    except (UpdateError, OSError) as error:
         raise _not_finished(str(error)) from None
     return []
 

@@ -8,9 +8,11 @@ since, it is not replaced.
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import re
+import shutil
 import signal
 import stat
 import threading
@@ -53,7 +55,7 @@ def content(path: Path) -> bytes | None:
     """What a file holds; None if there is none."""
     try:
         return read_bytes(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 
@@ -66,7 +68,7 @@ def write_bytes(path: Path, data: bytes, expected: bytes | None = ANYTHING) -> b
     if expected is ANYTHING and path.is_file() and read_bytes(path) == data:
         return False
     make_folder(path.parent)
-    temporary = path.with_name(f".labkit-{os.getpid()}-{next(_numbers)}.tmp")
+    temporary = path.with_name(_temporary_name())
     try:
         with open(temporary, "wb") as file:
             file.write(data)
@@ -104,14 +106,18 @@ def flush_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
+def _temporary_name() -> str:
+    return f".labkit-{os.getpid()}-{next(_numbers)}.tmp"
+
+
 def sweep(folders: Iterable[Path]) -> None:
-    """Remove the temporary files of commands that were killed while they wrote."""
+    """Remove the temporary files and folders of commands that were killed while they wrote."""
     for folder in folders:
         for path in folder.glob(".labkit-*.tmp"):
             found = re.match(r"\.labkit-(\d+)-", path.name)
             if found and not _is_running(int(found[1])):
                 with contextlib.suppress(OSError):
-                    path.unlink()
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _is_running(process: int) -> bool:
@@ -127,40 +133,43 @@ def _is_running(process: int) -> bool:
 # backups
 
 
-def backup(root: Path, files: Iterable[Path]) -> Path:
-    """Copy files into a new folder `backups/<time>/`, under their path in the course; returns the folder."""
-    return backup_of(root, {path: read_bytes(path) for path in files})
-
-
 def backup_of(root: Path, contents: dict[Path, bytes]) -> Path:
-    """`backup` of what was read already. The copies are on the disk when it returns."""
-    folder = backup_folder(root)
+    """Write what files hold into a new folder `backups/<time>/`, under their path in the course.
+
+    The copies are on the disk when it returns, and a folder with such a name is complete: it gets the name
+    last. Of two commands at the same time each has a folder of its own.
+    """
+    home = root / "backups"
+    make_folder(home)
+    sweep([home])
+    folder = home / _temporary_name()
     try:
         for path, data in contents.items():
             write_bytes(folder / path.relative_to(root), data)
-    except OSError:  # half a backup would be taken for a whole one; what it copies is still in its place
+        return _named_by_time(folder)
+    except BaseException:
         remove_tree(folder)
         raise
-    return folder
 
 
-def backup_folder(root: Path) -> Path:
-    """A new folder in `backups/`, named after the time. Of two commands each gets one of its own."""
-    make_folder(root / "backups")
+def _named_by_time(folder: Path) -> Path:
     stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
-    for number in itertools.count(1):
-        folder = root / "backups" / (stamp if number == 1 else f"{stamp}-{number}")
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir()
-            flush_folder(folder.parent)
-            return folder
-    raise AssertionError
+    for number in range(1, 10_000):
+        named = folder.with_name(stamp if number == 1 else f"{stamp}-{number}")
+        with contextlib.suppress(FileExistsError, PermissionError):  # Windows says the latter
+            try:
+                os.rename(folder, named)  # never over a folder that has something in it
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY:
+                    raise
+                continue
+            flush_folder(named.parent)
+            return named
+    raise OSError(errno.EEXIST, "there are too many backups of this second", str(folder.parent))
 
 
 def remove_tree(folder: Path) -> None:
     """Remove a folder of ours with everything in it, as far as that can be done."""
-    import shutil
-
     shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):  # `backups/`, if nothing else is in it
         folder.parent.rmdir()

@@ -248,7 +248,8 @@ def _course_files(
             "were.\nKeep a copy of your version elsewhere; `git checkout HEAD -- FILE` puts the course's "
             "back. Then try again."
         )
-    return changes, "".join(index)
+    in_order = sorted(changes.items(), key=lambda item: item[1].new is not None)  # a folder may become a file
+    return dict(in_order), "".join(index)
 
 
 def _between(root: Path, old: str, new: str) -> dict[str, str]:
