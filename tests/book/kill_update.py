@@ -194,6 +194,7 @@ def run(root: Path, act: Callable[[], int], blow: Blow | None = None) -> Ended:
     notes.mkdir(exist_ok=True)
     said, log = notes / "said", notes / "steps"
     log.write_bytes(b"")
+    said.write_bytes(b"")
     began = time.monotonic()
     child = os.fork()
     if child == 0:
