@@ -29,6 +29,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -357,6 +358,7 @@ def try_panel(world: Path, kind: str, blow: Blow, follow: list[str], tally: Tall
     """A check and a reset in the panel: the notebook and what was recorded before stay, whatever happens."""
     with copied(world / "panel") as root:
         before = (root / START).read_bytes()
+        forkserver.ensure_running()  # a client that dies while it asks takes this server along
         ended = run(root, lambda: _ask_the_desk(root), blow)
         _count(tally, blow, ended)
         wrong = [] if (root / START).read_bytes() == before else ["the notebook changed"]
@@ -370,6 +372,7 @@ def try_panel(world: Path, kind: str, blow: Blow, follow: list[str], tally: Tall
         then = run(root, type_in("progress"))
         if then.code != 0 or "Nothing tried yet" in then.said:
             wrong.append(f"then progress ended with {then.code}: {then.said!r}")
+        forkserver.ensure_running()
         again = run(root, lambda: _ask_the_desk(root))
         if again.code != 0:
             wrong.append(f"then a check ended with {again.code}: {again.said!r}")
@@ -378,8 +381,6 @@ def try_panel(world: Path, kind: str, blow: Blow, follow: list[str], tally: Tall
 
 def _ask_the_desk(root: Path) -> int:
     """What the server does for Check and Reset."""
-    from multiprocessing import forkserver
-
     from labkit.panel.desk import Desk
 
     forkserver._forkserver.ensure_running = lambda: None  # that of the process this was forked from
@@ -439,6 +440,45 @@ def copied(course: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def try_little_room(world: Path, kind: str, room: int, command: list[str], tally: Tally) -> None:
+    """A command on a disk with `room` kilobytes left, then with room again. Needs the right to mount one."""
+    with small_disk(world / kind) as root:
+        _fill(root / "filler", room)
+        ended = run(root, type_in(*command))
+        wrong = [f"lost {line}" for line in lost(root, LINES, in_backups=False)]
+        wrong += _said_well(ended)
+        if ended.code != 0 and not ended.said.strip():
+            wrong.append("nothing was said")
+        (root / "filler").unlink()
+        _count(tally, Blow(), ended)
+        then = run(root, type_in("progress"))
+        tally.explained += any(words in then.said for words in EXPLAINED)
+        last = run(root, type_in("update"))
+        if then.code != 0 or last.code != 0:
+            wrong.append(f"then progress {then.code}, update {last.code}: {then.said!r} {last.said!r}")
+        tally.wrong += [f"{command[0]}, {room} kB: {words}" for words in wrong + settled(root)]
+
+
+@contextlib.contextmanager
+def small_disk(course: Path) -> Iterator[Path]:
+    """A copy of a course on a file system of its own, of four megabytes."""
+    folder = Path(tempfile.mkdtemp(prefix="trial-", dir=course.parent))
+    root = folder / "mine"
+    root.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "labkit", str(root)], check=True)
+    try:
+        shutil.copytree(course, root, symlinks=True, dirs_exist_ok=True)
+        yield root
+    finally:
+        subprocess.run(["umount", "-l", str(root)], check=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fill(path: Path, room: int) -> None:
+    stat = os.statvfs(path.parent)
+    path.write_bytes(bytes(max(0, stat.f_bavail * stat.f_frsize - room * 1024)))
+
+
 TRIALS = {"update": try_update, "reset": try_reset, "panel": try_panel}
 
 
@@ -462,11 +502,11 @@ def measure(world: Path, command: str, kind: str) -> Ended:
 
 
 def random_blow(chance: random.Random, usual: Ended) -> Blow:
-    """Half of them before a step, half at any time; one in four takes git along."""
+    """Most of them before a step, the others at any time; one in four of the first takes git along."""
     number = chance.choice(SIGNALS)
-    if chance.random() < 0.5:
+    if chance.random() < 0.6:
         return Blow(number, at=chance.randint(1, len(usual.steps)), git_too=chance.random() < 0.25)
-    return Blow(number, delay=chance.uniform(0, usual.seconds))
+    return Blow(number, delay=chance.uniform(0, 0.9 * usual.seconds))
 
 
 def main(argv: list[str]) -> int:
@@ -477,6 +517,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--command", nargs="+", choices=TRIALS, default=list(TRIALS))
     parser.add_argument("--full", action="store_true", help="and a full disk at every step")
+    parser.add_argument("--small", action="store_true", help="and a real disk with 0 to 400 kB of room")
     options = parser.parse_args(argv)
     failed = 0
     with tempfile.TemporaryDirectory(prefix="labkit-kill-") as folder:
@@ -486,7 +527,10 @@ def main(argv: list[str]) -> int:
             if command == "panel":
                 make_panel_course(world)
             kinds = ("ahead", "apart") if command == "update" else ("ahead",)
-            usual = {kind: measure(world, command, kind) for kind in kinds}
+            usual = {
+                kind: min((measure(world, command, kind) for _ in range(3)), key=lambda ended: ended.seconds)
+                for kind in kinds
+            }
             times = [f"{kind} {len(e.steps)} steps in {e.seconds:.2f} s" for kind, e in usual.items()]
             about = ", ".join(times)
             print(f"{command} undisturbed: {about}", flush=True)
@@ -504,6 +548,13 @@ def main(argv: list[str]) -> int:
                         TRIALS[command](world, kind, Blow(at=at, full=True), NEXT[at % len(NEXT)], full)
                 print(f"{command}, disk full from each step on: {full}", flush=True)
                 failed += len(full.wrong)
+        if options.small:
+            little = Tally()
+            for room in range(0, 401, 4):
+                try_little_room(world, ("ahead", "apart")[room % 8 == 4], room, ["update"], little)
+                try_little_room(world, "ahead", room % 80, ["reset", "f1.strides"], little)
+            print(f"update and reset on a disk with little room: {little}", flush=True)
+            failed += len(little.wrong)
     return int(failed > 0)
 
 
