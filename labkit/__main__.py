@@ -3,6 +3,7 @@
 Each command is a function `main(argv)` in a module of its own, imported only when it is asked for.
 """
 
+import errno
 import importlib
 import os
 import sys
@@ -87,9 +88,11 @@ def _usage() -> int:
 def _explain(error: Exception) -> str:
     """What happened and what to do, without a stack trace."""
     what = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        what = f"{error.strerror}: {error.filename}"
+    if isinstance(error, OSError) and error.strerror:
+        what = f"{error.strerror}: {error.filename}" if error.filename else f"{error.strerror}."
     what = "\n".join([what, *getattr(error, "__notes__", ())])
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return f"{what}\nMake room on the disk, then try again."
     if isinstance(error, ModuleNotFoundError):
         return f"{what}.\nThe environment is not complete. Run `make doctor`; it says what to install."
     if isinstance(error, PermissionError):

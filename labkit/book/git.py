@@ -27,7 +27,7 @@ def git(root: Path, *arguments: str, given: str | None = None, alone: bool = Tru
         if code == 0:
             return out
         lock = re.search(r"'([^'\n]+\.lock)'", err)
-        if lock is None:
+        if lock is None or not ("File exists" in err or (root / lock[1]).exists()):
             reason = (err or out).strip()
             raise UpdateError(f"git {arguments[0]} failed; your notebooks are as they were.\n{reason}")
         if time.monotonic() > until:
@@ -48,6 +48,7 @@ def _run(command: list[str], given: str | None, alone: bool) -> tuple[int, str, 
             start_new_session=alone,
             encoding="utf-8",
             errors="surrogateescape",
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},  # who only asks for facts takes no lock
         )
     except FileNotFoundError:
         raise UpdateError(
