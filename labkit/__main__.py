@@ -6,6 +6,7 @@ Each command is a function `main(argv)` in a module of its own, imported only wh
 import errno
 import importlib
 import os
+import subprocess
 import sys
 
 COMMANDS = {
@@ -41,14 +42,14 @@ def main(argv: list[str] | None = None) -> int:
         print(f"labkit has no command {argv[0]!r}.\n", file=sys.stderr)
         return _usage() or 2
     try:
+        if argv[0] in FINISH and _finished_another_labkit():
+            return subprocess.call([sys.executable, "-m", "labkit", *argv])
         from labkit import doctor
 
         failures = doctor.quick() if argv[0] not in ("doctor", "merge-driver") else []
         if failures:
             print(*failures, sep="\n", file=sys.stderr)
             return 2
-        if argv[0] in FINISH:
-            _finish_unfinished()
         return int(importlib.import_module(COMMANDS[argv[0]][0]).main(argv[1:]) or 0)
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)
@@ -63,19 +64,18 @@ def main(argv: list[str] | None = None) -> int:
         return 2
 
 
-def _finish_unfinished() -> None:
-    """Finish an update of which only the journal is left, and say so; the command itself goes on."""
+def _finished_another_labkit() -> bool:
+    """Finish an update of which only the journal is left, and say so; True if it replaced labkit itself.
+
+    Before anything else is imported: of a labkit that is half new, only what is needed here is sure to fit.
+    """
     from labkit import paths
 
     if not (paths.root() / "backups" / "unfinished").exists():
-        return
+        return False
     from labkit.book.changes import finish_unfinished
-    from labkit.book.disk import UpdateError
 
-    try:
-        finish_unfinished(paths.root(), lambda words: print(words, file=sys.stderr))
-    except UpdateError as error:
-        print(error, file=sys.stderr)
+    return finish_unfinished(paths.root(), lambda words: print(words, file=sys.stderr, flush=True))
 
 
 def _usage() -> int:

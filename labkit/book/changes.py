@@ -29,6 +29,11 @@ from labkit.book.disk import UpdateError
 from labkit.book.git import git, git_folder, remove_stale_locks
 
 Say = Callable[[str], None]
+# All that has to be imported before an update can be finished; none of it imports anything else of labkit.
+FINISHERS = (
+    *("labkit/__init__.py", "labkit/__main__.py", "labkit/lazy.py", "labkit/paths.py"),
+    *("labkit/book/__init__.py", "labkit/book/changes.py", "labkit/book/disk.py", "labkit/book/git.py"),
+)
 NOTHING_CHANGED = "Nothing was changed: your notebooks are as they were."
 
 
@@ -86,7 +91,8 @@ def preparing(root: Path) -> Iterator[Path]:
 def apply(root: Path, changes: dict[Path, Change], move: Move | None, saved: Path | None) -> Done:
     """Steps 1 to 3, inside of `preparing`. `saved` is where the learner's files as they were are."""
     files = []
-    for number, (path, change) in enumerate(changes.items()):
+    in_order = sorted(changes.items(), key=lambda item: _order(item[0].relative_to(root), item[1]))
+    for number, (path, change) in enumerate(in_order):
         if change.new is not None:
             staged = folder_of(root) / "new" / str(number)
             disk.write_bytes(staged, change.new)
@@ -111,26 +117,39 @@ def apply(root: Path, changes: dict[Path, Change], move: Move | None, saved: Pat
     return done
 
 
-def finish_unfinished(root: Path, say: Say = print, wait: float = 0) -> None:
+def _order(name: Path, change: Change) -> tuple[bool, bool]:
+    """What goes first: files that are removed (a folder may become a file), and last what finishes updates.
+
+    So a command that dies in between leaves a labkit that can finish, whatever else of it is new already.
+    """
+    return name.as_posix() in FINISHERS, change.new is not None
+
+
+def finish_unfinished(root: Path, say: Say = print) -> bool:
     """If a command died while it changed notebooks: finish what it began, and say so.
 
-    While another command is at work its journal is left alone, and nothing is said.
+    Returns whether labkit itself is another one now. While another command is at work its journal is left
+    alone, and nothing is said.
     """
     if not journal_of(root).exists():
-        return
+        return False
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(disk.changing(root, wait))
+            stack.enter_context(disk.changing(root, wait=0))
         except UpdateError:
-            return
-        finish(root, say)
+            return False
+        try:
+            return finish(root, say)
+        except UpdateError as error:
+            say(str(error))
+            return False
 
 
-def finish(root: Path, say: Say) -> None:
+def finish(root: Path, say: Say) -> bool:
     """`finish_unfinished` for whoever is the only one changing notebooks already."""
     journal = _read_journal(root)
     if journal is None:
-        return
+        return False
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(journal["at"]))
     locks = remove_stale_locks(root, journal["at"])
     if journal["step"] == "prepare":
@@ -147,6 +166,8 @@ def finish(root: Path, say: Say) -> None:
             say(words)
     for lock in locks:
         say(f"The git that died had left {lock.name} behind; it was removed.")
+    names = [file["path"] for file in journal.get("files", ())]
+    return any(name.startswith("labkit/") and name.endswith(".py") for name in names)
 
 
 def _put_in_place(root: Path, journal: dict[str, Any]) -> Done:
@@ -218,16 +239,20 @@ def _not_finished(why: str) -> UpdateError:
 
 
 def _discard(root: Path) -> None:
-    """The journal first: what is left without one is rubbish."""
+    """Throw away what was prepared. Git's work tree goes first, since git keeps a record of it."""
     folder = folder_of(root)
-    trees = list(folder.glob("tree-*"))
-    with contextlib.suppress(OSError):
-        journal_of(root).unlink()
-        disk.flush_folder(folder)
-    disk.remove_tree(folder)
-    if trees and git_folder(root):
-        with contextlib.suppress(UpdateError):
-            git(root, "worktree", "prune")
+    with disk.undisturbed():
+        for tree in folder.glob("tree-*"):
+            disk.remove_tree(tree)
+        if (root / ".git").exists():
+            records = git_folder(root)
+            if records and any(records.glob("worktrees/tree-*")):
+                with contextlib.suppress(UpdateError):
+                    git(root, "worktree", "prune")
+        with contextlib.suppress(OSError):
+            journal_of(root).unlink()  # what is left without one is rubbish
+            disk.flush_folder(folder)
+        disk.remove_tree(folder)
 
 
 def _write_journal(root: Path, journal: dict[str, Any]) -> None:

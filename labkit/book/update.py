@@ -248,8 +248,7 @@ def _course_files(
             "were.\nKeep a copy of your version elsewhere; `git checkout HEAD -- FILE` puts the course's "
             "back. Then try again."
         )
-    in_order = sorted(changes.items(), key=lambda item: item[1].new is not None)  # a folder may become a file
-    return dict(in_order), "".join(index)
+    return changes, "".join(index)
 
 
 def _between(root: Path, old: str, new: str) -> dict[str, str]:

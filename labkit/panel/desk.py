@@ -122,10 +122,7 @@ class Desk:
         self.declared = self._stamps()
         self.windows: dict[str, tuple[float, list[str]]] = {}  # by window: when it said what it has open
         self.news: list[str] = []  # what came of an update that was broken off before the server started
-        try:
-            finish_unfinished(root, self.news.append)
-        except (disk.UpdateError, OSError) as error:
-            self.news.append(str(error))
+        finish_unfinished(root, self.news.append)
 
     # what there is
 

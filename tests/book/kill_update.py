@@ -91,8 +91,8 @@ def make_world(folder: Path) -> Path:
     build(course, execute=False, known=KNOWN, say=lambda line: None)
     (course / "old.txt").unlink()
     (course / "labkit").mkdir()
-    for number in range(2):
-        (course / f"labkit/part{number}.txt").write_text("of the second release\n" * 50)
+    for name in ("part.py", "part.txt"):
+        (course / "labkit" / name).write_text("# of the second release\n" * 50)
     git(course, "add", ".")
     git(course, "commit", "-qam", "second release")
     return folder

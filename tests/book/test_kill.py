@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ pytestmark = [
 MOMENTS = (
     "start fetch",
     "started archive",
-    "replace 0",
+    "replace 1",
     "replace 2",
     "started update-index",
     "unlink journal.json",
@@ -66,7 +67,7 @@ def test_an_update_killed_between_two_files_is_finished_by_the_next_command(worl
 def test_an_update_killed_before_it_wrote_is_thrown_away(world, usual):
     with kill.copied(world / "ahead") as root:
         before = contents(root)
-        assert run(root, type_in("update"), Blow(signal.SIGKILL, at=step(usual, "chmod 0"))).code == -9
+        assert run(root, type_in("update"), Blow(signal.SIGKILL, at=step(usual, "chmod 1"))).code == -9
         assert contents(root) == before
         said = run(root, type_in("progress")).said
         assert "was broken off before it changed anything. `make update` tries again." in said
@@ -125,7 +126,7 @@ def test_what_is_said_of_a_stop_is_true(world, usual):
 
 def test_a_full_disk_stops_an_update_before_it_changes_anything(world, usual):
     """At every step that writes, from there on."""
-    first, last = step(usual, "open journal.json"), step(usual, "replace 0")
+    first, last = step(usual, "open journal.json"), step(usual, "unlink old.txt")
     writing = ("mkdir", "fsync", "open .labkit")
     tried = 0
     for at in range(first, last):
@@ -183,6 +184,24 @@ def test_a_notebook_saved_while_the_update_runs_is_not_overwritten(world, monkey
         ended = run(root, type_in("update"))
         assert "LINE-NEW" in path.read_text() and "elements?" in path.read_text()
         assert kill.lost(root, {FIRST: LINES[FIRST]}, in_backups=True) == []
+
+
+def test_what_finishes_updates_is_replaced_last(world):
+    """An update killed in between leaves a labkit that can finish it, whatever else of it is new."""
+    there = [kill.REPOSITORY / name for name in changes.FINISHERS]
+    assert all(path.exists() for path in there)
+    code = "import sys, labkit.__main__, labkit.paths, labkit.book.changes; print(*sys.modules)"
+    loaded = kill.subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    ours = {name for name in loaded.stdout.split() if name.split(".")[0] == "labkit"}
+    files = {sys.modules[name].__file__ if name in sys.modules else name for name in ours}
+    assert files <= {str(path) for path in there}
+
+    made = {
+        name: changes.Change(None, b"") for name in ("labkit/paths.py", "weeks/a.ipynb", "labkit/ops/a.py")
+    }
+    made["labkit/grade/b.py"] = changes.Change(b"", None)
+    names = sorted(made, key=lambda name: changes._order(Path(name), made[name]))
+    assert names[0] == "labkit/grade/b.py" and names[-1] == "labkit/paths.py"
 
 
 def contents(root: Path) -> dict[Path, bytes]:
