@@ -226,6 +226,8 @@ def _child(root: Path, act: Callable[[], int], blow: Blow, said: Path, log: Path
     code = 98
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)  # `nohup` has them ignored
         os.setsid()
         os.chdir(root)
         os.environ["LABKIT_ROOT"] = str(root)
@@ -501,9 +503,9 @@ def measure(world: Path, command: str, kind: str) -> Ended:
     return found[0]
 
 
-def random_blow(chance: random.Random, usual: Ended) -> Blow:
+def random_blow(chance: random.Random, usual: Ended, signals: list[signal.Signals]) -> Blow:
     """Most of them before a step, the others at any time; one in four of the first takes git along."""
-    number = chance.choice(SIGNALS)
+    number = chance.choice(signals)
     if chance.random() < 0.6:
         return Blow(number, at=chance.randint(1, len(usual.steps)), git_too=chance.random() < 0.25)
     return Blow(number, delay=chance.uniform(0, 0.9 * usual.seconds))
@@ -516,6 +518,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--trials", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--command", nargs="+", choices=TRIALS, default=list(TRIALS))
+    parser.add_argument("--signals", nargs="+", default=["KILL", "TERM", "HUP", "INT"])
     parser.add_argument("--full", action="store_true", help="and a full disk at every step")
     parser.add_argument("--small", action="store_true", help="and a real disk with 0 to 400 kB of room")
     options = parser.parse_args(argv)
@@ -537,7 +540,9 @@ def main(argv: list[str]) -> int:
             tally = Tally()
             for number in range(options.trials):
                 kind = kinds[number % 3 == 2] if len(kinds) > 1 else kinds[0]
-                blow = random_blow(chance, usual[kind])
+                blow = random_blow(
+                    chance, usual[kind], [signal.Signals[f"SIG{name}"] for name in options.signals]
+                )
                 TRIALS[command](world, kind, blow, NEXT[number % len(NEXT)], tally)
             print(f"{command}: {tally}", flush=True)
             failed += len(tally.wrong)
