@@ -3,8 +3,10 @@
 Each command is a function `main(argv)` in a module of its own, imported only when it is asked for.
 """
 
+import errno
 import importlib
 import os
+import subprocess
 import sys
 
 COMMANDS = {
@@ -31,6 +33,8 @@ COMMANDS = {
     "warm": ("labkit.warm", "compile the kernels once, so that no lesson waits for it"),
     "merge-driver": ("labkit.book.driver", "what git calls to merge notebooks"),
 }
+# What a learner types: the next of these finishes an update that was broken off.
+FINISH = ("lab", "check", "watch", "hint", "solution", "reset", "progress", "update")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -41,6 +45,8 @@ def main(argv: list[str] | None = None) -> int:
         print(f"labkit has no command {argv[0]!r}.\n", file=sys.stderr)
         return _usage() or 2
     try:
+        if argv[0] in FINISH and _finished_another_labkit():
+            return subprocess.call([sys.executable, "-m", "labkit", *argv])
         from labkit import doctor
 
         failures = doctor.quick() if argv[0] not in ("doctor", "merge-driver") else []
@@ -61,6 +67,20 @@ def main(argv: list[str] | None = None) -> int:
         return 2
 
 
+def _finished_another_labkit() -> bool:
+    """Finish an update of which only the journal is left, and say so; True if it replaced labkit itself.
+
+    Before anything else is imported: of a labkit that is half new, only what is needed here is sure to fit.
+    """
+    from labkit import paths
+
+    if not (paths.root() / "backups" / "unfinished").exists():
+        return False
+    from labkit.book.changes import finish_unfinished
+
+    return finish_unfinished(paths.root(), lambda words: print(words, file=sys.stderr, flush=True))
+
+
 def _usage() -> int:
     print("python -m labkit COMMAND\n")
     for name, (_, words) in COMMANDS.items():
@@ -71,6 +91,11 @@ def _usage() -> int:
 def _explain(error: Exception) -> str:
     """What happened and what to do, without a stack trace."""
     what = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    if isinstance(error, OSError) and error.strerror:
+        what = f"{error.strerror}: {error.filename}" if error.filename else f"{error.strerror}."
+    what = "\n".join([what, *getattr(error, "__notes__", ())])
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return f"{what}\nMake room on the disk, then try again."
     if isinstance(error, ModuleNotFoundError):
         return f"{what}.\nThe environment is not complete. Run `make doctor`; it says what to install."
     if isinstance(error, PermissionError):

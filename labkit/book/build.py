@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from labkit import __version__, exercises, paths
-from labkit.book.course import lesson_paths, read_course, read_lesson
+from labkit.book import disk
+from labkit.book.course import lesson_paths, read_course
 from labkit.book.drawn import drawing_lines
-from labkit.book.learner import Problem, read_learner
+from labkit.book.learner import Problem, read_learner, read_with_bytes
 from labkit.book.merge import is_untouched
 from labkit.book.notebook import (
     Notebook,
@@ -40,20 +41,6 @@ class BuildError(Exception):
     """A solution that does not run, or whose outputs cannot be stored; names the file and the cell."""
 
 
-def release_notebooks(root: Path, week: int | None = None) -> dict[Path, Notebook]:
-    """The learner notebooks as released, by their path in `weeks/`, made in memory from the sources."""
-    lessons = [read_lesson(root, path) for path in lesson_paths(root, week)]
-    return {learner_path(root, lesson): learner_notebook(lesson, __version__) for lesson in lessons}
-
-
-def learner_path(root: Path, lesson: Lesson) -> Path:
-    return root / "weeks" / lesson.path.parent.name / f"{lesson.path.stem}.ipynb"
-
-
-def solution_path(root: Path, lesson: Lesson) -> Path:
-    return root / lesson.path.with_suffix(".ipynb")
-
-
 def build(
     root: Path,
     week: int | None = None,
@@ -76,7 +63,7 @@ def build(
         prefix = f"[{number}/{len(lessons)}] {lesson.path.parent.name}/{lesson.path.stem}"
         try:
             changed = _build_lesson(root, lesson, execute, force, prefix, say)
-        except BuildError as error:
+        except (BuildError, disk.ChangedMeanwhile) as error:
             failures.append(str(error))
             continue
         say(f"{prefix}: {'written' if changed else 'unchanged'}")
@@ -84,9 +71,9 @@ def build(
     for path, text in _instructor_pages(root, lessons).items():
         written += [path] if write_text(path, text) else []
     for path in _orphans(root, week):
-        _keep_work(root, path, say)
-        path.unlink()
-        say(f"{path.relative_to(root)}: removed, its source is gone")
+        if _keep_work(root, path, say) == disk.content(path):
+            path.unlink()
+            say(f"{path.relative_to(root)}: removed, its source is gone")
     if failures:
         raise BuildError("\n".join(failures))
     return written
@@ -95,15 +82,15 @@ def build(
 def _build_lesson(
     root: Path, lesson: Lesson, execute: bool, force: bool, prefix: str, say: Say
 ) -> list[Path]:
-    path = solution_path(root, lesson)
+    path = root / lesson.solution
     nb, fresh = _with_stored_outputs(solution_notebook(lesson, __version__), path)
     if execute and (force or not fresh):
         say(f"{prefix}: running")
         run(nb, path)
-    learner = learner_path(root, lesson)
-    _keep_work(root, learner, say)
-    pairs = [(learner, learner_notebook(lesson, __version__)), (path, nb)]
-    return [path for path, nb in pairs if write(path, nb)]
+    learner = root / lesson.notebook
+    before = _keep_work(root, learner, say)
+    written = [learner] if write(learner, learner_notebook(lesson, __version__), before) else []
+    return [*written, *([path] if write(path, nb) else [])]
 
 
 def stale(root: Path, week: int | None = None, known: Collection[str] | None = None) -> list[Path]:
@@ -111,8 +98,8 @@ def stale(root: Path, week: int | None = None, known: Collection[str] | None = N
     lessons = read_course(root, week, known)
     expected = _instructor_pages(root, lessons)
     for lesson in lessons:
-        expected[learner_path(root, lesson)] = dumps(learner_notebook(lesson, __version__))
-        path = solution_path(root, lesson)
+        expected[root / lesson.notebook] = dumps(learner_notebook(lesson, __version__))
+        path = root / lesson.solution
         nb, fresh = _with_stored_outputs(solution_notebook(lesson, __version__), path)
         expected[path] = dumps(nb) if fresh else ""
     different = [p for p, text in expected.items() if not p.exists() or p.read_text(encoding="utf-8") != text]
@@ -125,8 +112,9 @@ def _orphans(root: Path, week: int | None) -> list[Path]:
     found = [
         path for top in ("weeks", "solutions") for path in root.glob(f"{top}/{folder}/[0-9][0-9]_*.ipynb")
     ]
-    sourceless = [p for p in found if not (root / "solutions" / p.parent.name / f"{p.stem}.py").exists()]
-    return [path for path in sourceless if _lesson_of(path) == f"{path.parent.name}/{path.stem}"]
+    known = {path.relative_to(root / "solutions").with_suffix("").as_posix() for path in lesson_paths(root)}
+    names = {path: f"{path.parent.name}/{path.stem}" for path in found}
+    return [path for path, name in names.items() if name not in known and _lesson_of(path) == name]
 
 
 def _lesson_of(path: Path) -> str | None:
@@ -253,15 +241,13 @@ def _instructor_pages(root: Path, lessons: list[Lesson]) -> dict[Path, str]:
     return {path: "\n\n".join(page) + "\n" for path, page in pages.items()}
 
 
-def _keep_work(root: Path, path: Path, say: Say) -> None:
-    """Back up a learner notebook that somebody worked in, before it is written anew."""
-    from labkit.book.update import backup
-
-    found = read_learner(path)
-    if path.exists() and (isinstance(found, Problem) or not is_untouched(found)):
-        say(
-            f"{path.relative_to(root)} has work in it; a copy is in {backup(root, [path]).relative_to(root)}/"
-        )
+def _keep_work(root: Path, path: Path, say: Say) -> bytes | None:
+    """Back up a learner notebook that somebody worked in, before it is written anew; returns what it held."""
+    before, found = read_with_bytes(path)
+    if before is not None and (isinstance(found, Problem) or not is_untouched(found)):
+        saved = disk.backup_of(root, {path: before}).relative_to(root)
+        say(f"{path.relative_to(root)} has work in it; a copy is in {saved}/")
+    return before
 
 
 def main(argv: list[str]) -> int:

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from labkit import paths
+from labkit.book import disk
+from labkit.book.git import git
 from labkit.book.learner import Problem, read_learner, version_key
 from labkit.book.merge import is_untouched, merge
 from labkit.book.notebook import Notebook, labkit_of, write
+from labkit.book.work import here
 
 ATTRIBUTES = ("weeks/**/*.ipynb merge=labkit", "solutions/**/*.ipynb merge=labkit linguist-generated")
 
@@ -62,13 +64,21 @@ def install_merge_driver(root: Path) -> bool:
         "driver": f'"{python}" -m labkit merge-driver %O %A %B',
     }
     for name, value in settings.items():
-        subprocess.run(["git", "-C", str(root), "config", f"merge.labkit.{name}", value], check=True)
+        _configure(root, f"merge.labkit.{name}", value)
     path = root / ".gitattributes"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    before = disk.content(path)
+    lines = (before or b"").decode("utf-8").splitlines()
     missing = [line for line in ATTRIBUTES if line not in lines]
     if missing:
-        path.write_text("\n".join([*lines, *missing]) + "\n", encoding="utf-8")
+        disk.write_bytes(path, ("\n".join([*lines, *missing]) + "\n").encode(), expected=before)
     return True
+
+
+def _configure(root: Path, name: str, value: str) -> None:
+    """Set one of git's settings, unless it is set: each time git writes its settings it takes a lock."""
+    known = subprocess.run(["git", "-C", str(root), "config", name], capture_output=True, text=True)
+    if known.stdout.rstrip("\n") != value:
+        git(root, "config", name, value)
 
 
 def main(argv: list[str]) -> int:
@@ -77,7 +87,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("files", nargs="*", type=Path, metavar="%O %A %B")
     options = parser.parse_args(argv)
     if options.install:
-        return 0 if install_merge_driver(paths.root()) else 1
+        return 0 if install_merge_driver(here().folder) else 1
     if len(options.files) != 3:
         parser.error("git gives three files: %O %A %B")
     return merge_driver(*options.files)

@@ -5,10 +5,11 @@ import sys
 from difflib import SequenceMatcher
 from pathlib import Path
 
+from labkit.book import disk
 from labkit.book.course import facts_of
 from labkit.book.facts import Filled
 from labkit.book.learner import Problem, read_learner
-from labkit.book.notebook import Cell, labkit_of, write_text
+from labkit.book.notebook import Cell, labkit_of
 from labkit.book.percent import MARKER, LessonError, parse, parts, stretches
 from labkit.book.percent import Cell as LessonCell
 
@@ -24,7 +25,8 @@ def import_back(notebook: Path, source: Path | None = None, new: bool = False) -
     found = read_learner(notebook)
     if isinstance(found, Problem):
         raise LessonError([str(found)])
-    lines = source.read_text(encoding="utf-8").splitlines()
+    before = disk.read_bytes(source)
+    lines = before.decode("utf-8").splitlines()
     known = {cell.id: cell for cell in _parse(lines, source)}
     strangers = [_name(cell) for cell in found["cells"] if _name(cell) not in known]
     if strangers and not new:
@@ -52,7 +54,7 @@ def import_back(notebook: Path, source: Path | None = None, new: bool = False) -
         previous = name
     result = [*lines[: starts[0] if starts else None], *(line for block in blocks.values() for line in block)]
     _texts_shown(source, _parse(result, source))
-    write_text(source, "\n".join(result).rstrip("\n") + "\n")
+    disk.write_bytes(source, ("\n".join(result).rstrip("\n") + "\n").encode(), expected=before)
     return changed
 
 
@@ -155,7 +157,7 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     try:
         changed = import_back(options.notebook, new=options.new)
-    except LessonError as error:
+    except (LessonError, disk.UpdateError) as error:
         print(error, file=sys.stderr)
         return 1
     print("Changed:", ", ".join(changed) if changed else "nothing")

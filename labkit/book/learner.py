@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from labkit import __version__
+from labkit.book import disk
 from labkit.book.notebook import Cell, Notebook, digest, join_lines, labkit_of
+
+MOST_LEVELS = 200
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,10 @@ SENTENCES = {
     "empty": "The file is empty.",
     "conflict": "The file has git conflict markers (<<<<<<<) in it, so Jupyter cannot open it.",
     "truncated": "The file ends in the middle; it was probably being saved when something stopped.",
+    "garbled": "The file is damaged in line {detail}, so it cannot be read as a notebook.",
+    "goes-on": "The notebook is complete, but the file goes on after its end, in line {detail}.",
+    "too-deep": "Something in the file is nested so deeply that it cannot be read as a notebook.",
+    "long-number": "The file holds a number of thousands of digits, which cannot be read.",
     "not-json": "This is not a notebook: the file does not hold JSON.",
     "not-notebook": "The file holds JSON, but no notebook cells.",
     "old-format": "The notebook is in the old format {detail}. Open it in JupyterLab and save it once.",
@@ -45,15 +52,21 @@ DAMAGED = " Restore it from backups/ or git, or start it afresh: `make reset` wi
 
 def read_learner(path: Path, release: str = __version__) -> Notebook | Problem:
     """The notebook with every cell in order (ids, types, sources), or what is wrong with the file."""
+    return read_with_bytes(path, release)[1]
+
+
+def read_with_bytes(path: Path, release: str = __version__) -> tuple[bytes | None, Notebook | Problem]:
+    """`read_learner`, and the bytes that it was made of: who writes the file compares them first."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        data = disk.read_bytes(path)
     except FileNotFoundError:
-        return _problem(path, "missing")
+        return None, _problem(path, "missing")
     except OSError as error:
-        return _problem(path, "unreadable", error.strerror)
+        return None, _problem(path, "unreadable", error.strerror)
+    try:
+        return data, parse_learner(data.decode("utf-8-sig"), path, release)
     except UnicodeDecodeError:
-        return _problem(path, "not-json")
-    return parse_learner(text, path, release)
+        return data, _problem(path, "not-json")
 
 
 def parse_learner(text: str, path: Path, release: str = __version__) -> Notebook | Problem:
@@ -62,17 +75,32 @@ def parse_learner(text: str, path: Path, release: str = __version__) -> Notebook
         return _problem(path, "empty")
     try:
         nb = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError) as error:
         if re.search(r"^(<<<<<<<|>>>>>>>) ", text, re.MULTILINE):
             return _problem(path, "conflict")
-        return _problem(path, "truncated" if text.lstrip().startswith("{") else "not-json")
+        if not text.lstrip().startswith("{"):
+            return _problem(path, "not-json")
+        return _problem(path, *_why_not_json(error, len(text.rstrip())))
     return sound_notebook(nb, path, release)
+
+
+def _why_not_json(error: Exception, length: int) -> tuple[str, object]:
+    """Which problem it is that Python's reader of JSON complains of, and the detail for its sentence."""
+    if isinstance(error, RecursionError):
+        return "too-deep", ""
+    if not isinstance(error, json.JSONDecodeError):
+        return "long-number", ""
+    if error.pos >= length - 1 or error.msg.startswith("Unterminated string"):
+        return "truncated", ""
+    return ("goes-on" if error.msg == "Extra data" else "garbled"), error.lineno
 
 
 def sound_notebook(nb: Any, path: Path, release: str = __version__) -> Notebook | Problem:
     """`read_learner` for content that is already parsed, such as what JupyterLab holds and has not saved."""
     if not isinstance(nb, dict):
         return _problem(path, "not-notebook")
+    if _is_deep(nb):
+        return _problem(path, "too-deep")
     major = nb.get("nbformat")
     if isinstance(major, int) and major != 4:
         return _problem(path, "old-format" if major < 4 else "new-format", major)
@@ -95,13 +123,24 @@ def unique_id(wanted: Any, source: str, used: set[str]) -> str:
 
 
 def _problem(path: Path, kind: str, detail: Any = "", release: str = "") -> Problem:
-    why = SENTENCES[kind].format(detail=detail, release=release)
+    why = SENTENCES[kind].format(detail=str(detail)[:30], release=release)
     return Problem(path, kind, why, why + ADVICE.get(kind, DAMAGED))
 
 
 def version_key(text: Any) -> tuple[int, ...]:
-    """A release number that compares: "0.10.1" -> (0, 10, 1)."""
-    return tuple(int(number) for number in re.findall(r"\d+", str(text))[:3])
+    """A release number that compares: "0.10.1" -> (0, 10, 1). No part has more than nine digits."""
+    return tuple(int(number[:9]) for number in re.findall(r"\d+", str(text))[:3])
+
+
+def _is_deep(content: Any) -> bool:
+    """Whether lists and dictionaries are nested deeper than any program does it; copying them would fail."""
+    level = [content]
+    for _ in range(MOST_LEVELS):
+        inside = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [part for parts in inside for part in parts if isinstance(part, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def _sound(cells: list[Cell]) -> list[Cell]:
@@ -123,7 +162,8 @@ def _sound(cells: list[Cell]) -> list[Cell]:
             if isinstance(cell.get("execution_count"), int):
                 sound["execution_count"] = cell["execution_count"]
         elif isinstance(cell.get("attachments"), dict):
-            sound["attachments"] = cell["attachments"]
+            bundles = cell["attachments"].items()
+            sound["attachments"] = {name: bundle for name, bundle in bundles if isinstance(bundle, dict)}
         out.append(sound)
     return out
 
@@ -140,6 +180,7 @@ def _outputs(outputs: Any) -> list[dict[str, Any]]:
         output
         for output in (outputs if isinstance(outputs, list) else [])
         if isinstance(output, dict)
-        and (fields := needed.get(output.get("output_type", "")))
-        and all(isinstance(output.get(name), kind) for name, kind in fields.items())
+        and isinstance(kind := output.get("output_type"), str)
+        and (fields := needed.get(kind))
+        and all(isinstance(output.get(name), wanted) for name, wanted in fields.items())
     ]

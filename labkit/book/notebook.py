@@ -8,11 +8,11 @@ so a changed cell can be told from an untouched one without the old release at h
 import copy
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from labkit import __version__
+from labkit.book import disk
 from labkit.book.percent import Cell as LessonCell
 from labkit.book.percent import Lesson
 
@@ -140,20 +140,21 @@ def read(path: Path) -> Notebook:
     return loads(path.read_text(encoding="utf-8"))
 
 
-def write(path: Path, nb: Notebook) -> bool:
-    """Write the notebook if its bytes changed, and say whether they did. A crash leaves the old file."""
-    return write_text(path, dumps(nb))
+def encoded(nb: Notebook) -> bytes:
+    """The file's bytes. Half a surrogate pair, from a damaged paste, becomes a question mark."""
+    return dumps(nb).encode("utf-8", "replace")
+
+
+def write(path: Path, nb: Notebook, expected: bytes | None = disk.ANYTHING) -> bool:
+    """Write the notebook if its bytes changed, and say whether they did. A crash leaves the old file.
+
+    `expected` is what the file held when it was read: see `disk.write_bytes`.
+    """
+    return disk.write_bytes(path, encoded(nb), expected)
 
 
 def write_text(path: Path, text: str) -> bool:
-    data = text.encode("utf-8", "replace")  # half a surrogate pair, from a damaged paste, must not stop us
-    if path.exists() and path.read_bytes() == data:
-        return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(data)
-    os.replace(temporary, path)
-    return True
+    return disk.write_bytes(path, text.encode("utf-8", "replace"))
 
 
 def _split(bundle: dict[str, Any]) -> None:

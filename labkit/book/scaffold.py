@@ -18,6 +18,7 @@ from labkit import exercises
 from labkit.book.course import Course
 from labkit.book.notebook import write_text
 from labkit.book.work import here
+from labkit.exercises.declare import week_of
 
 ID = re.compile(r"w(?P<week>\d\d)\.(?P<name>[a-z][a-z0-9_]*)")
 LESSON = re.compile(r"week(?P<week>\d\d)_[a-z0-9_]+/\d\d_[a-z0-9_]+")
@@ -138,6 +139,6 @@ def main(argv: Sequence[str]) -> int:
         return 2
     for path in made:
         print(f"wrote {path.relative_to(course.root).as_posix()}")
-    week = int(options.ex[1:3])
+    week = week_of(options.ex)
     print(f"Fill in every TODO, then `make build WEEK={week}` and `make audit EX={options.ex}`.")
     return 0

@@ -58,9 +58,9 @@ class Work:
             if name not in known and ".ipynb_checkpoints" not in name.parts:
                 yield name
 
-    def remember(self, kind: str, **content: Any) -> None:
-        """Add an event to what happened: an attempt, a prediction, a hint."""
-        events.append(self.progress / "events.jsonl", kind, **content)
+    def remember(self, kind: str, **content: Any) -> str | None:
+        """Add an attempt, a prediction or a hint to what happened. Returns why it could not be written."""
+        return events.append(self.progress / "events.jsonl", kind, **content)
 
     def events(self) -> list[dict[str, Any]]:
         """What happened, in order."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from labkit.exercises.declare import Exercise
+from labkit.exercises.declare import Exercise, week_of
 
 SHARED = "shared"  # the file of a week that declares no exercise
 __path__ = [*__path__, *filter(None, [os.environ.get("LABKIT_EXERCISES")])]
@@ -47,7 +47,7 @@ def _load(exercise_id: str) -> Exercise:
 @cache
 def weeks() -> tuple[int, ...]:
     """The weeks that have exercises."""
-    return tuple(sorted({int(key[1:3]) for key in files()}))
+    return tuple(sorted({week_of(key) for key in files()}))
 
 
 @cache

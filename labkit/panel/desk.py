@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from labkit import __version__, exercises
+from labkit.book import disk
+from labkit.book.changes import finish_unfinished
 from labkit.book.course import Course, lesson_title
 from labkit.book.learner import Problem, read_learner, sound_notebook
-from labkit.book.notebook import Notebook, labkit_of, learner_notebook, write_text
+from labkit.book.notebook import Notebook, labkit_of, learner_notebook
 from labkit.book.percent import Lesson, LessonError
-from labkit.book.update import backup_folder
 from labkit.book.work import Work
 from labkit.grade.lanes import fork, papers, report
 from labkit.grade.progress import hint
@@ -84,8 +85,9 @@ class Check:
             return
         for verdict in self.paper.settled.values():  # those for which nothing had to run
             say(shown(verdict, state.standing.get(verdict.exercise)))
-        self.desk.remember(self.paper, verdicts, state)
+        forgotten = self.desk.remember(self.paper, verdicts, state)
         words = report.summary([report.Result(self.opened.path, verdicts)])
+        words = f"{words} {forgotten}" if forgotten else words
         passed = sum(verdict.passed for verdict in verdicts.values())
         seconds = round(time.perf_counter() - began, 2)
         say({"kind": "end", "summary": words, "passed": passed, "total": len(verdicts), "seconds": seconds})
@@ -120,6 +122,8 @@ class Desk:
         self.seen: dict[Path, dict[str, str]] = {}  # the answers at the last check, by notebook
         self.declared = self._stamps()
         self.windows: dict[str, tuple[float, list[str]]] = {}  # by window: when it said what it has open
+        self.news: list[str] = []  # what came of an update that was broken off before the server started
+        finish_unfinished(work.folder, self.news.append)
 
     # what there is
 
@@ -143,7 +147,10 @@ class Desk:
         prefix = ""
         if self.work.folder.is_relative_to(self.top) and self.work.folder != self.top:
             prefix = f"{self.work.folder.relative_to(self.top).as_posix()}/"
-        return {**course.summary(self.work, self.history(), prefix), "note": self._stale()}
+        return {
+            **course.summary(self.work, self.history(), prefix),
+            "note": self._stale() or " ".join(self.news) or None,
+        }
 
     def open(self, path: Any, content: Any, modified: Any = None) -> Opened:
         """The notebook that the browser names and sends, or a refusal; `modified`: when it read the file."""
@@ -219,8 +226,12 @@ class Desk:
             if self.running is check:
                 self.running = None
 
-    def remember(self, paper: papers.Paper, verdicts: dict[str, Verdict], state: History) -> None:
-        """An attempt for each answer that changed since the last check of this notebook, or has no record."""
+    def remember(self, paper: papers.Paper, verdicts: dict[str, Verdict], state: History) -> str | None:
+        """An attempt for each answer that changed since the last check of this notebook, or has no record.
+
+        Returns why they could not be written, if they could not.
+        """
+        trouble = None
         before, now = self.seen.get(paper.path, {}), paper.answers
         self.seen[paper.path] = now
         for ex, verdict in verdicts.items():
@@ -228,7 +239,8 @@ class Desk:
                 ex in state.standing and state.standing[ex].attempts
             )  # `progress/` may have been deleted
             if verdict.status != "not started" and not (recorded and now.get(ex) == before.get(ex)):
-                self.work.remember("attempt", lane="panel", **verdict.record())
+                trouble = self.work.remember("attempt", lane="panel", **verdict.record()) or trouble
+        return trouble
 
     def hint(self, ex: Any) -> dict[str, Any]:
         """One more hint of an exercise: all that were given by now, and how many are left."""
@@ -249,13 +261,12 @@ class Desk:
         cells = [cell for cell in of_ex if labkit_of(cell)["role"] == "exercise"]
         if not cells:
             raise Refused(400, f"{exercise.id} is not an exercise of this notebook.")
-        folder = backup_folder(self.work.folder)
         text = json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
         try:
-            write_text(folder / opened.path.relative_to(self.work.folder.resolve()), text)
+            folder = disk.backup_of(self.work.folder, {opened.path: text.encode("utf-8", "replace")})
         except OSError as error:
             why = f"No backup could be written ({error.strerror}), so nothing was reset."
-            raise Refused(500, f"{why} Is {folder.parent} writable?") from None
+            raise Refused(500, f"{why} Is {self.work.backups} writable?") from None
         return {"ex": exercise.id, "backup": folder.relative_to(self.work.folder).as_posix(), "cells": cells}
 
     # what it does not
@@ -264,10 +275,11 @@ class Desk:
         """A notebook in weeks/, named from the folder that JupyterLab serves."""
         try:
             place = (self.top / path).resolve()
+            is_there = place.parent.is_dir()
         except (TypeError, ValueError, OSError):
             raise Refused(400, "That is not the name of a notebook.") from None
         weeks = self.work.weeks.resolve()
-        if not place.is_relative_to(weeks) or place.suffix != ".ipynb" or not place.parent.is_dir():
+        if not place.is_relative_to(weeks) or place.suffix != ".ipynb" or not is_there:
             raise Refused(
                 403, "Only notebooks in weeks/ are checked. Move it there, or open the lesson itself."
             )

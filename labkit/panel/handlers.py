@@ -21,7 +21,7 @@ from typing import Any
 from jupyter_server.base.handlers import APIHandler
 from jupyter_server.utils import url_path_join
 from tornado.iostream import StreamClosedError
-from tornado.web import authenticated
+from tornado.web import HTTPError, authenticated
 
 from labkit.grade.lanes import fork
 from labkit.panel.desk import Check, Desk, Refused
@@ -51,10 +51,10 @@ class Question(APIHandler):
     def initialize(self, desk: Desk) -> None:
         self.desk = desk
 
-    async def answer(self, ask: Callable[..., dict[str, Any]], *arguments: Any) -> None:
-        """Ask the desk, outside of the event loop, and finish with what it says."""
+    async def answer(self, ask: Callable[..., dict[str, Any]], *names: str) -> None:
+        """Ask the desk about fields of the request, outside of the event loop; finish with what it says."""
         try:
-            self.finish(await asyncio.to_thread(ask, *arguments))
+            self.finish(await asyncio.to_thread(ask, *self.given(*names)))
         except Refused as refused:
             self.refuse(refused)
 
@@ -64,7 +64,10 @@ class Question(APIHandler):
 
     def given(self, *names: str) -> list[Any]:
         """Fields of the request's body. What is not there is None: the desk says what is wrong with it."""
-        body = self.get_json_body()
+        try:
+            body = self.get_json_body() if names else None
+        except (ValueError, RecursionError, HTTPError):  # bytes that are no text, or no JSON
+            raise Refused(400, "The request cannot be read: it is not JSON.") from None
         return [body.get(name) if isinstance(body, dict) else None for name in names]
 
 
@@ -86,13 +89,13 @@ class Open(Question):
 
     @authenticated
     async def post(self) -> None:
-        await self.answer(self.desk.hear_opened, *self.given("window", "paths"))
+        await self.answer(self.desk.hear_opened, "window", "paths")
 
 
 class Broken(Question):
     @authenticated
     async def post(self) -> None:
-        await self.answer(self.desk.problem, *self.given("path"))
+        await self.answer(self.desk.problem, "path")
 
 
 class Checks(Question):
@@ -142,10 +145,10 @@ def _run(desk: Desk, check: Check, say: Callable[[dict[str, Any] | None], None])
 class Hint(Question):
     @authenticated
     async def post(self) -> None:
-        await self.answer(self.desk.hint, *self.given("ex"))
+        await self.answer(self.desk.hint, "ex")
 
 
 class Reset(Question):
     @authenticated
     async def post(self) -> None:
-        await self.answer(self.desk.reset, *self.given("path", "notebook", "ex"))
+        await self.answer(self.desk.reset, "path", "notebook", "ex")

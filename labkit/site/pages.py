@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from labkit import __version__
-from labkit.book.build import learner_path, solution_path
 from labkit.book.course import lesson_paths, lesson_title, read_lesson, week_title
 from labkit.book.notebook import Cell, Notebook, dumps, labkit_of, learner_notebook, make_cell, read
-from labkit.book.percent import Lesson
+from labkit.book.percent import Lesson, week_of_folder
 from labkit.site import SiteError
 from labkit.viz.explore import STILL_HTML
 
@@ -37,9 +36,8 @@ def write_pages(root: Path, folder: Path, solutions: bool = False) -> None:
     weeks: dict[str, list[tuple[str, str]]] = {}  # folder: (title, page) of its lessons
     for path in lesson_paths(root):
         lesson = read_lesson(root, path)
-        name = f"{lesson.path.parent.name}/{lesson.path.stem}"
-        weeks.setdefault(lesson.path.parent.name, []).append((lesson_title(lesson), name))
-        target = folder / f"{name}.ipynb"
+        weeks.setdefault(lesson.folder, []).append((lesson_title(lesson), lesson.name))
+        target = folder / f"{lesson.name}.ipynb"
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(dumps(lesson_page(root, lesson, solutions)), encoding="utf-8")
     front = FOR_AUTHORS.sub("", (root / "README.md").read_text(encoding="utf-8"))
@@ -70,7 +68,7 @@ def _in_both_themes(root: Path, picture: re.Match[str]) -> str:
 
 def lesson_page(root: Path, lesson: Lesson, solutions: bool = False) -> Notebook:
     """The learner's notebook with the stored outputs of its demonstrations."""
-    where = learner_path(root, lesson).relative_to(root).as_posix()
+    where = lesson.notebook.as_posix()
     nb = learner_notebook(lesson, __version__)
     stored = _stored(root, lesson)
     if not {cell["id"] for cell in nb["cells"]} <= set(stored):
@@ -101,7 +99,7 @@ def lesson_page(root: Path, lesson: Lesson, solutions: bool = False) -> Notebook
 def _stored(root: Path, lesson: Lesson) -> dict[str, Cell]:
     """The cells of the executed notebook, by id."""
     try:
-        return {cell["id"]: cell for cell in read(solution_path(root, lesson))["cells"]}
+        return {cell["id"]: cell for cell in read(root / lesson.solution)["cells"]}
     except FileNotFoundError:
         raise SiteError(f"{lesson.path} has no executed notebook yet. Run `make build` first.") from None
 
@@ -155,7 +153,7 @@ def without_files(text: str) -> str:
 
 def front_page(readme: str, weeks: dict[str, list[tuple[str, str]]]) -> str:
     """The README as the way in: where reading begins, and from each week of its table to its first lesson."""
-    first = {int(folder[4:6]): names[0][1] for folder, names in weeks.items()}
+    first = {week_of_folder(folder): names[0][1] for folder, names in weeks.items()}
 
     def linked(row: re.Match[str]) -> str:
         page = first.get(int(row["week"]))

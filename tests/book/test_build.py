@@ -11,10 +11,10 @@ import pytest
 
 from labkit import exercises, paths, viz
 from labkit.book import build as build_module
-from labkit.book.build import BuildError, build, release_notebooks, stale
+from labkit.book.build import BuildError, build, stale
 from labkit.book.driver import install_merge_driver
 from labkit.book.importer import import_back, with_markers
-from labkit.book.notebook import dumps, labkit_of, make_cell, read, write
+from labkit.book.notebook import labkit_of, make_cell, read, write
 from labkit.book.percent import LessonError, parse, parts
 from labkit.exercises.declare import Implement, Mistake
 from labkit.verdict import RECORD_MIME, Verdict
@@ -253,12 +253,6 @@ def test_bad_sources_are_refused_before_anything_is_written(course):
     with pytest.raises(LessonError, match="unknown exercise"):
         build(course, known=set(), say=quiet)
     assert snapshot(course) == before
-
-
-def test_release_notebooks_are_the_learner_notebooks(built):
-    root = built[0]
-    for path, nb in release_notebooks(root).items():
-        assert path.read_text(encoding="utf-8") == dumps(nb)
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

@@ -11,10 +11,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from labkit import __version__, lab
+from labkit.book import changes
 from labkit.book.notebook import labkit_of, read
 from labkit.book.update import UpdateError, refuse_if_open
 from labkit.book.work import here
 from labkit.panel import LABEXTENSIONS
+from labkit.panel.desk import Desk
 
 from .conftest import START, TOKEN, Live, put, without_write_permission
 
@@ -261,7 +263,8 @@ def test_a_check_without_write_permission(live, solved):
     progress = live.root / "progress"
     without_write_permission(progress)
     try:
-        assert live.check(solved)["end"]["passed"] == 4
+        end = live.check(solved)["end"]
+        assert end["passed"] == 4 and "could not be recorded" in end["summary"]
     finally:
         progress.unlink()
 
@@ -294,6 +297,43 @@ def test_an_answer_that_ends_the_process_costs_its_own_exercise(live, solved):
 
 
 # hints
+
+
+@pytest.mark.parametrize("body", [b"\xff\xfe", b"{", b"[" * 100_000, b'{"path": ' + b"9" * 5000 + b"}"])
+@pytest.mark.parametrize("name", ["check", "reset", "hint", "problem", "open"])
+def test_a_request_that_cannot_be_read_is_refused_with_words(live, name, body):
+    request = live.request(f"labkit/api/{name}", method="POST")
+    request.data = body
+    status, text = live.send(request)
+    assert (status, text) == (400, '{"message": "The request cannot be read: it is not JSON."}')
+
+
+def test_a_name_that_no_disk_takes_is_refused_with_words(live, released):
+    for name in ("a/" * 3000 + "b.ipynb", "weeks/" + "a" * 300 + "/b.ipynb"):
+        status, answer = live.ask("check", {"path": name, "notebook": released})
+        assert (status, answer["message"]) == (400, "That is not the name of a notebook.")
+
+
+def test_a_notebook_nested_too_deeply_or_of_a_far_release_is_refused_with_words(live, released):
+    deep = json.loads("[" * 900 + "]" * 900)
+    far = {"labkit": {"release": "9" * 5000}}
+    for change, words in (({"far": deep}, "nested so deeply"), ({"metadata": far}, "newer than")):
+        for name in ("check", "reset"):
+            body = {"path": START, "notebook": {**released, **change}, "ex": "w00.answer"}
+            status, answer = live.ask(name, body)
+            assert status == 400 and words in answer["message"] and len(answer["message"]) < 250
+
+
+def test_a_server_finishes_what_an_update_left_and_says_so(tmp_path):
+    (tmp_path / "weeks").mkdir()
+    with pytest.raises(KeyboardInterrupt), changes.preparing(tmp_path):
+        journal = changes.journal_of(tmp_path).read_bytes()
+        raise KeyboardInterrupt
+    changes.journal_of(tmp_path).parent.mkdir(parents=True)
+    changes.journal_of(tmp_path).write_bytes(journal)
+    desk = Desk(tmp_path, tmp_path)
+    assert "was broken off before it changed anything" in desk.news[0]
+    assert not changes.journal_of(tmp_path).exists() and Desk(tmp_path, tmp_path).news == []
 
 
 def test_hints_come_one_by_one(live):
@@ -372,8 +412,6 @@ def test_graded_code_does_not_find_the_token(live, solved):
 
 
 def test_a_server_from_before_an_update_says_so(tmp_path, monkeypatch):
-    from labkit.panel.desk import Desk
-
     monkeypatch.setattr(Desk, "_stamps", lambda self: [("week00.py", 1)])
     desk = Desk(here(tmp_path), tmp_path)
     assert desk._stale() is None

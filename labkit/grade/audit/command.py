@@ -21,7 +21,7 @@ from labkit import exercises
 from labkit.book.course import Course
 from labkit.book.source import Source
 from labkit.book.work import here
-from labkit.exercises.declare import Exercise
+from labkit.exercises.declare import Exercise, week_of
 from labkit.grade import processes
 from labkit.grade.audit import changed, texts
 from labkit.grade.audit.proof import Report, Task, mutants_of, prove
@@ -179,9 +179,9 @@ HEAD = ("exercise", "kind", "cases", "mistakes by name", "mutants killed", "dele
 
 def tables(reports: Sequence[Report]) -> Iterator[str]:
     """One table per week."""
-    for week in sorted({report.id[1:3] for report in reports}):
-        rows = [HEAD, *(_row(report) for report in reports if report.id[1:3] == week)]
-        yield "\n".join([f"Week {int(week)}", *table(rows, left=len(HEAD))])
+    for week in sorted({week_of(report.id) for report in reports}):
+        rows = [HEAD, *(_row(report) for report in reports if week_of(report.id) == week)]
+        yield "\n".join([f"Week {week}", *table(rows, left=len(HEAD))])
 
 
 def _row(report: Report) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ def write(results: list[Result], folder: Path, name: str) -> None:
 
 
 def use_color() -> bool:
-    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    return sys.stdout is not None and sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
 def paint(line: str, status: str, color: bool) -> str:

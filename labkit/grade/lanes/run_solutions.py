@@ -6,7 +6,6 @@ python -m labkit solutions [--week 3] [--root FOLDER]
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any
 
 from labkit.book.work import here
 from labkit.grade.lanes import nbval_run, report
+from labkit.grade.lanes.steps import timeout
 from labkit.text import plural
 
 CELL_SECONDS = 600  # a demonstration may train for minutes
@@ -69,7 +69,7 @@ def run(notebooks: list[Path], environment: dict[str, str]) -> list[Outcome]:
         if sys.stderr.isatty():
             print(f"\r\033[K{done} cells  {Path(message['file']).name}", end="", file=sys.stderr, flush=True)
 
-    seconds = float(os.environ.get("LABKIT_TIMEOUT", CELL_SECONDS))
+    seconds = timeout(CELL_SECONDS)
     options = ["-p", "labkit.grade.lanes.nbval_strict", "--nbval", f"--nbval-cell-timeout={seconds:g}"]
     options.append(f"--nbval-sanitize-with={Path(__file__).with_name('sanitize.cfg')}")
     problem = nbval_run.run(there, options, "solutions", hear, environment)

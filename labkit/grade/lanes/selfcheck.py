@@ -9,6 +9,7 @@ What comes after the last answer of a notebook is not run; without any answer it
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit.book import notebook
+from labkit.book.changes import finish_unfinished
 from labkit.book.work import Work, here
 from labkit.grade.lanes import nbval_run, report
 from labkit.grade.lanes.papers import Paper, papers
@@ -27,6 +29,7 @@ from labkit.verdict import Verdict
 def main(argv: list[str]) -> int:
     args = _parse(argv)
     work = here(args.root)
+    finish_unfinished(work.folder, lambda words: print(words, file=sys.stderr))
     if args.ex:
         from labkit import exercises
 
@@ -38,13 +41,23 @@ def main(argv: list[str]) -> int:
         for paper, verdicts in zip(found, graded, strict=True)
     ]
     _remember(work, results)
-    report.write(results, work.reports, "check")
+    try:
+        _show(work, results)
+    except BrokenPipeError:  # `make check | head` has seen enough; what came of it is still the exit code
+        sys.stdout = open(os.devnull, "w")
+    try:
+        report.write(results, work.reports, "check")
+    except OSError as error:
+        print(f"The report could not be written ({error.strerror}): {work.reports}", file=sys.stderr)
+    return report.exit_code(results, args.strict)
+
+
+def _show(work: Work, results: list[report.Result]) -> None:
     width = shutil.get_terminal_size((110, 24)).columns
     print(report.table(results, report.use_color(), width))
     for stray in work.strays():
         print(f"Not graded: {stray.as_posix()} is not a notebook of the course. Is it a copy?")
-    print(f"\n{report.next_step(results)}")
-    return report.exit_code(results, args.strict)
+    print(f"\n{report.next_step(results)}", flush=True)
 
 
 def grade_in_kernels(
@@ -93,7 +106,7 @@ class _Progress:
     def __init__(self, papers: list[Paper]) -> None:
         running = [paper for paper in papers if paper.copy is not None]
         self.done, self.total = 0, sum(len(paper.exercises) - len(paper.settled) for paper in running)
-        self.shown = sys.stderr.isatty()
+        self.shown = sys.stderr is not None and sys.stderr.isatty()  # it may be closed
         if running:
             self._show(f"grading {self.total} exercises in {len(running)} notebooks")
 

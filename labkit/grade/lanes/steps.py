@@ -61,15 +61,16 @@ class Session(Protocol):
     def close(self) -> None: ...
 
 
-def timeout() -> float:
-    """Seconds that one cell may take: `LABKIT_TIMEOUT`, else 30. Limits of exercises keep the proportion."""
-    given = os.environ.get("LABKIT_TIMEOUT", "")
+def timeout(usual: float = USUAL_SECONDS) -> float:
+    """Seconds that one cell may take: `LABKIT_TIMEOUT`, else the usual. Limits of exercises go with it."""
+    given = os.environ.get("LABKIT_TIMEOUT") or usual
     try:
-        seconds = float(given or USUAL_SECONDS)
+        seconds = float(given)
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < math.inf:
-        raise ValueError(f"LABKIT_TIMEOUT is a number of seconds, such as 120; it is {given!r}.")
+        words = f"LABKIT_TIMEOUT={given} is not a number of seconds. For two minutes: LABKIT_TIMEOUT=120"
+        raise ValueError(words)
     return seconds
 
 

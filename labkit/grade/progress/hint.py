@@ -9,8 +9,8 @@ import argparse
 from collections.abc import Sequence
 
 from labkit import exercises
-from labkit.exercises.declare import Exercise
 from labkit.book.work import Work, here
+from labkit.exercises.declare import Exercise
 from labkit.grade.progress.history import History, load
 
 

@@ -11,9 +11,9 @@ from typing import Any
 from labkit import exercises
 from labkit.book.course import week_title
 from labkit.book.percent import LessonError
-from labkit.exercises.declare import Exercise
 from labkit.book.source import Source
 from labkit.book.work import Work
+from labkit.exercises.declare import Exercise
 
 PAUSE = 15 * 60  # seconds without an event after which nobody is counted as working
 FAR = 1e11  # no clock is right beyond this
@@ -22,7 +22,10 @@ SKEW = 24 * 60 * 60  # seconds that a clock may have been ahead
 
 @dataclass
 class Standing:
-    """Where a learner stands with one exercise. Attempts count until the first pass, the same verdict twice as one."""
+    """Where a learner stands with one exercise.
+
+    Attempts count until the first pass, the same verdict twice as one.
+    """
 
     attempts: int = 0
     passed_at: float | None = None
@@ -89,7 +92,9 @@ class History:
     def first_missing(self, key: str) -> str | None:
         """The first exercise that this one needs and that is not passed: what to do before it."""
         needs = self.exercises[key].needs
-        return next((need for need in needs if need in self.standing and not self.standing[need].passed), None)
+        return next(
+            (need for need in needs if need in self.standing and not self.standing[need].passed), None
+        )
 
     def overcome(self) -> list[tuple[str, str]]:
         """(exercise, mistake) for every mistake met and left behind without being shown the solution."""
@@ -168,7 +173,9 @@ def history(
     return state
 
 
-def _attempt(state: History, key: str, one: Standing, event: Mapping[str, Any], at: float, dated: bool) -> None:
+def _attempt(
+    state: History, key: str, one: Standing, event: Mapping[str, Any], at: float, dated: bool
+) -> None:
     status, mistake = event.get("status"), event.get("mistake")
     if not isinstance(status, str) or status == "not started":
         return

@@ -10,10 +10,17 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 
 from labkit.exercises.declare import Exercise
-from labkit.grade.progress.history import History, Standing, calibration, calibration_words, duration, failing_words
+from labkit.grade.progress.history import (
+    History,
+    Standing,
+    calibration,
+    calibration_words,
+    duration,
+    failing_words,
+)
 from labkit.grade.progress.milestones import Milestone
-from labkit.verdict import inline
 from labkit.text import plural
+from labkit.verdict import inline
 
 SIGNS = {"passed": "✓", "failing": "!", "tried": "~", "open": ""}
 WEEKS_SHOWN, MISTAKES_SHOWN = 18, 8
@@ -65,7 +72,9 @@ def _next(state: History) -> str:
     exercise = state.exercises[key]
     missing = state.first_missing(key)
     first = f"; <code>{missing}</code> comes before it and is not passed yet" if missing else ""
-    return f"Next: {html.escape(exercise.title)} (<code>{key}</code>), about {exercise.minutes} minutes{first}"
+    return (
+        f"Next: {html.escape(exercise.title)} (<code>{key}</code>), about {exercise.minutes} minutes{first}"
+    )
 
 
 def _ring(passed: int, failing: int, total: int) -> str:

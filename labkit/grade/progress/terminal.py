@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 
+from labkit.book.notebook import write_text
 from labkit.book.work import here
 from labkit.grade.progress.history import History, calibration_words, duration, failing_words, load
 from labkit.grade.progress.milestones import reached
@@ -24,8 +25,7 @@ def main(argv: Sequence[str]) -> int:
     work = here()
     state, file = load(work), work.progress / "progress.html"
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(page(state, made=reached(work)), encoding="utf-8")
+        write_text(file, page(state, made=reached(work)))
         where = f"As a page: {file.as_uri()}"
     except OSError as error:
         where = f"The page could not be written: {error.strerror}: {file}"

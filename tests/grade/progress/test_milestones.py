@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from labkit.book.work import here
 from labkit import paths
 from labkit.book.course import lesson_paths, read_lesson
+from labkit.book.work import here
 from labkit.grade.progress.history import history
 from labkit.grade.progress.milestones import reached, section
 from labkit.grade.progress.page import page
