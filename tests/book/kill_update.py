@@ -383,10 +383,11 @@ def try_panel(world: Path, kind: str, blow: Blow, follow: list[str], tally: Tall
 
 def _ask_the_desk(root: Path) -> int:
     """What the server does for Check and Reset."""
+    from labkit.book.work import here
     from labkit.panel.desk import Desk
 
     forkserver._forkserver.ensure_running = lambda: None  # that of the process this was forked from
-    desk, content = Desk(root, root), json.loads((root / START).read_text())
+    desk, content = Desk(here(root), root), json.loads((root / START).read_text())
     check = desk.begin(START, content)
     try:
         check.run(lambda line: print(json.dumps(line)))

@@ -331,9 +331,9 @@ def test_a_server_finishes_what_an_update_left_and_says_so(tmp_path):
         raise KeyboardInterrupt
     changes.journal_of(tmp_path).parent.mkdir(parents=True)
     changes.journal_of(tmp_path).write_bytes(journal)
-    desk = Desk(tmp_path, tmp_path)
+    desk = Desk(here(tmp_path), tmp_path)
     assert "was broken off before it changed anything" in desk.news[0]
-    assert not changes.journal_of(tmp_path).exists() and Desk(tmp_path, tmp_path).news == []
+    assert not changes.journal_of(tmp_path).exists() and Desk(here(tmp_path), tmp_path).news == []
 
 
 def test_hints_come_one_by_one(live):

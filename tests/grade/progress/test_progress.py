@@ -400,7 +400,8 @@ def test_the_command(course, capsys):
 
 def test_progress_hint_and_solution_do_not_import_torch():
     code = (
-        "import sys\nfrom labkit.grade.progress import hint, solution, terminal\nterminal.load(terminal.here())\n"
+        "import sys\nfrom labkit.grade.progress import hint, solution, terminal\n"
+        "terminal.load(terminal.here())\n"
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3]).returncode == 0
