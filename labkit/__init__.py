@@ -27,6 +27,7 @@ _MODULES = (
     "dtypes",
     "exercises",
     "grade",
+    "lane",
     "mine",
     "models",
     "nn",

@@ -32,16 +32,16 @@ def files() -> dict[str, Path]:
 
 
 @cache
-def _load(exercise_id: str) -> Exercise:
+def _load(ex: str) -> Exercise:
     """Import the one file that declares an exercise, and give the exercise its id."""
-    path = files()[exercise_id]
+    path = files()[ex]
     module = importlib.import_module(f"labkit.exercises.{path.parent.name}.{path.stem}")
     declared = getattr(module, "exercise", None)
     if not isinstance(declared, Exercise):
         raise ValueError(f"{path} declares no exercise: end it with `exercise = Implement(...)`.")
     if declared.id:
-        raise ValueError(f"{path}: leave out id={declared.id!r}; the path says {exercise_id}.")
-    return replace(declared, id=exercise_id)
+        raise ValueError(f"{path}: leave out id={declared.id!r}; the path says {ex}.")
+    return replace(declared, id=ex)
 
 
 @cache
@@ -65,12 +65,12 @@ def all_ids() -> set[str]:
     return set(files())
 
 
-def get(exercise_id: str) -> Exercise:
+def get(ex: str) -> Exercise:
     """The exercise with this id, or a KeyError that suggests the nearest one."""
-    if exercise_id in files():
-        return _load(exercise_id)
+    if ex in files():
+        return _load(ex)
     import difflib
 
-    near = difflib.get_close_matches(exercise_id, files(), n=1)
+    near = difflib.get_close_matches(ex, files(), n=1)
     advice = f" Did you mean {near[0]}?" if near else " `make progress` lists them all."
-    raise KeyError(f"There is no exercise {exercise_id!r}.{advice}")
+    raise KeyError(f"There is no exercise {ex!r}.{advice}")

@@ -69,9 +69,9 @@ class Case:
     make: Callable[[Draw], Mapping[str, Any]]
     extreme: bool = False
 
-    def inputs(self, exercise_id: str, dtype: str) -> dict[str, Any]:
+    def inputs(self, ex: str, dtype: str) -> dict[str, Any]:
         """Fresh inputs, the same on every call: the seed is a checksum of the two names."""
-        return dict(self.make(Draw(zlib.crc32(f"{exercise_id}/{self.name}".encode()), dtype)))
+        return dict(self.make(Draw(zlib.crc32(f"{ex}/{self.name}".encode()), dtype)))
 
 
 @dataclass(frozen=True)

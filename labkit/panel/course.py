@@ -19,7 +19,7 @@ def summary(work: Work, state: History, prefix: str = "") -> dict[str, Any]:
         about = {"week": lesson.week, "title": week_title(lesson.folder), "lessons": []}
         week = weeks.setdefault(lesson.folder, about)
         path = f"{prefix}{lesson.notebook.as_posix()}"
-        rows = [_exercise(state, key) for key in lesson.exercises if key in state.exercises]
+        rows = [_exercise(state, ex) for ex in lesson.exercises if ex in state.exercises]
         minutes = promised_minutes(lesson) or _rounded(sum(row["minutes"] for row in rows))
         title = lesson_title(lesson)
         week["lessons"].append({"path": path, "title": title, "minutes": minutes, "exercises": rows})
@@ -36,10 +36,10 @@ def _rounded(minutes: int) -> int:
     return max(5, 5 * round(minutes / 5))
 
 
-def _exercise(state: History, key: str) -> dict[str, Any]:
-    exercise, one = state.exercises[key], state.standing[key]
+def _exercise(state: History, ex: str) -> dict[str, Any]:
+    exercise, one = state.exercises[ex], state.standing[ex]
     return {
-        "ex": key,
+        "ex": ex,
         "title": exercise.title,
         "minutes": exercise.minutes,
         "state": one.state,

@@ -36,6 +36,7 @@ from typing import Any
 from labkit import __main__ as command_line
 from labkit.book import changes, update
 from labkit.book.build import build
+from labkit.book.driver import ATTRIBUTES
 from labkit.book.notebook import make_cell, read, write
 
 HERE = Path(__file__).parent
@@ -70,7 +71,7 @@ def make_world(folder: Path) -> Path:
     shutil.copytree(HERE / "course", course)
     build(course, execute=False, known=KNOWN, say=lambda line: None)
     (course / ".gitignore").write_text("backups/\nprogress/\nreports/\n")
-    (course / ".gitattributes").write_text("weeks/**/*.ipynb merge=labkit\n")
+    (course / ".gitattributes").write_text("".join(f"{line}\n" for line in ATTRIBUTES))
     (course / "old.txt").write_text("of the first release\n")
     git(course, "init", "-q", "-b", "main")
     git(course, "add", ".")

@@ -53,11 +53,9 @@ def changed_since(base: str, sources: Mapping[str, Source], root: Path) -> set[s
     lessons = {source.lesson.path for source in sources.values()}
     old = {item.id: item for path in lessons for item in _lesson(then(path), path)}
     return {
-        key
-        for key, source in sources.items()
-        if key not in old
-        or _text(source) != _text(old[key])
-        or declaration(key, now) != declaration(key, then)
+        ex
+        for ex, source in sources.items()
+        if ex not in old or _text(source) != _text(old[ex]) or declaration(ex, now) != declaration(ex, then)
     }
 
 
@@ -83,9 +81,9 @@ def _git(root: Path, *words: str) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def declaration(key: str, read: Read) -> str | None:
+def declaration(ex: str, read: Read) -> str | None:
     """What an exercise's file says, with every shared helper that it uses, comments left out."""
-    text = read(Path(f"labkit/exercises/week{key[1:3]}/{key[4:]}.py"))
+    text = read(Path(f"labkit/exercises/week{ex[1:3]}/{ex[4:]}.py"))
     if text is None:
         return None
     tree = ast.parse(text)

@@ -106,26 +106,26 @@ def plan(course: Course, options: argparse.Namespace) -> tuple[list[Task], list[
     if options.ex:
         exercises.get(options.ex)  # its KeyError suggests the nearest
     chosen = {
-        key: exercise
-        for key, exercise in known.items()
-        if options.ex in (None, key) and options.week in (None, exercise.week)
+        ex: exercise
+        for ex, exercise in known.items()
+        if options.ex in (None, ex) and options.week in (None, exercise.week)
     }
     strays = [
-        f"{key}: stands in {place.lesson.path}, but is not declared"
-        for key, place in places.items()
-        if key not in known
+        f"{ex}: stands in {place.lesson.path}, but is not declared"
+        for ex, place in places.items()
+        if ex not in known
     ]
     samples = _samples(chosen, places, course.root, options)
     tasks = [
         Task(
             item,
             place,
-            samples.get(key, 0),
+            samples.get(ex, 0),
             options.seed,
             folder=course.root / place.lesson.path.parent if place else None,
         )
-        for key, item in chosen.items()
-        for place in [places.get(key)]
+        for ex, item in chosen.items()
+        for place in [places.get(ex)]
     ]
     return tasks, strays
 
@@ -134,14 +134,14 @@ def _samples(
     chosen: dict[str, Exercise], places: dict[str, Source], root: Path, options: argparse.Namespace
 ) -> dict[str, int | None]:
     """How many mutants to try by exercise: None is all, absent is none."""
-    here = {key: places[key] for key in chosen if key in places}
+    here = {ex: places[ex] for ex in chosen if ex in places}
     if options.mutants != "changed":
         return dict.fromkeys(here, None) if options.mutants == "all" else {}
     edited = changed.changed_since(options.base, here, root) if options.base else set[str]()
     samples: dict[str, int | None] = dict.fromkeys(edited, None)
-    rest = [key for key in here if key not in samples for _ in mutants_of(chosen[key], here[key])]
-    for key in random.Random(options.seed).sample(rest, min(options.sample, len(rest))):
-        samples[key] = (samples.get(key) or 0) + 1
+    rest = [ex for ex in here if ex not in samples for _ in mutants_of(chosen[ex], here[ex])]
+    for ex in random.Random(options.seed).sample(rest, min(options.sample, len(rest))):
+        samples[ex] = (samples.get(ex) or 0) + 1
     return samples
 
 

@@ -34,9 +34,9 @@ class CheckFailed(AssertionError):
         return [f"{self.verdict.title}. Read the box above."]
 
 
-def check(exercise_id: str, answer: Any, **extra: Any) -> None:
+def check(ex: str, answer: Any, **extra: Any) -> None:
     """Judge an answer, show the verdict, remember the attempt; raise CheckFailed unless it passes."""
-    exercise = exercises.get(exercise_id)
+    exercise = exercises.get(ex)
     remembered = lane.current().remembers  # graders write their own record of the attempt
     try:
         with _nobody_at_the_keyboard():
@@ -100,14 +100,14 @@ def show(verdict: Verdict) -> None:
     sys.modules["IPython"].display.display(bundle, raw=True)
 
 
-def case(exercise_id: str, name: str) -> dict[str, Any]:
+def case(ex: str, name: str) -> dict[str, Any]:
     """The inputs of one case of an exercise, as your answer gets them."""
-    exercise = exercises.get(exercise_id)
+    exercise = exercises.get(ex)
     cases = {item.name: item for item in kinds.cases(exercise)}
     if not cases:
-        raise KeyError(f"{exercise_id} has no cases.")
+        raise KeyError(f"{ex} has no cases.")
     if name not in cases:
-        raise KeyError(f"{exercise_id} has no case {name!r}. It has: {', '.join(cases)}.")
+        raise KeyError(f"{ex} has no case {name!r}. It has: {', '.join(cases)}.")
     inputs: dict[str, Any] = kinds.of(exercise).inputs(exercise, cases[name])
     return inputs
 

@@ -21,17 +21,17 @@ def main(argv: Sequence[str]) -> int:
     return 0 if _hint(options.ex) else 2
 
 
-def hint(exercise_id: str | None = None) -> None:
+def hint(ex: str | None = None) -> None:
     """Print the next hint. After the third, all three stay, with what else there is to do."""
-    _hint(exercise_id)
+    _hint(ex)
 
 
-def _hint(exercise_id: str | None) -> bool:
+def _hint(ex: str | None) -> bool:
     """Print the next hint, or that there is no such exercise; then False."""
     work = here()
     state = load(work)
     try:
-        exercise = chosen(state, exercise_id)
+        exercise = chosen(state, ex)
     except KeyError as error:
         print(error.args[0])
         return False
@@ -50,10 +50,10 @@ def take(work: Work, state: History, exercise: Exercise) -> int:
     return given
 
 
-def chosen(state: History, exercise_id: str | None) -> Exercise | None:
+def chosen(state: History, ex: str | None) -> Exercise | None:
     """The exercise asked for, else the one the learner is at; None when there is none left."""
-    if exercise_id:
-        return exercises.get(exercise_id)
+    if ex:
+        return exercises.get(ex)
     return state.exercises[state.current] if state.current else None
 
 

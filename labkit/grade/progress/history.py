@@ -74,42 +74,42 @@ class History:
 
     @property
     def passed(self) -> list[str]:
-        return [key for key, one in self.standing.items() if one.passed]
+        return [ex for ex, one in self.standing.items() if one.passed]
 
     @property
     def failing(self) -> list[str]:
         """Those of `passed` that do not pass anymore: passed for the record, and to be mended."""
-        return [key for key, one in self.standing.items() if one.state == "failing"]
+        return [ex for ex, one in self.standing.items() if one.state == "failing"]
 
     @property
     def current(self) -> str | None:
         """What to do next: the exercise tried last if it does not pass now, else the first that does not."""
-        to_do = [key for key, one in self.standing.items() if one.state != "passed"]
+        to_do = [ex for ex, one in self.standing.items() if one.state != "passed"]
         if self.latest in to_do:
             return self.latest
         return next(iter(to_do), None)
 
-    def first_missing(self, key: str) -> str | None:
+    def first_missing(self, ex: str) -> str | None:
         """The first exercise that this one needs and that is not passed: what to do before it."""
-        needs = self.exercises[key].needs
+        needs = self.exercises[ex].needs
         return next(
             (need for need in needs if need in self.standing and not self.standing[need].passed), None
         )
 
     def overcome(self) -> list[tuple[str, str]]:
         """(exercise, mistake) for every mistake met and left behind without being shown the solution."""
-        mended = [(key, one) for key, one in self.standing.items() if one.passed and not one.shown]
-        return [(key, name) for key, one in mended for name in one.mistakes]
+        mended = [(ex, one) for ex, one in self.standing.items() if one.passed and not one.shown]
+        return [(ex, name) for ex, one in mended for name in one.mistakes]
 
     def weeks(self) -> dict[int, list[str]]:
         found: dict[int, list[str]] = {}
-        for key, exercise in self.exercises.items():
-            found.setdefault(exercise.week, []).append(key)
+        for ex, exercise in self.exercises.items():
+            found.setdefault(exercise.week, []).append(ex)
         return found
 
     def week_name(self, week: int) -> str:
         """`Week 1: tensors`, after the folder of its lessons."""
-        places = [self.places[key] for key in self.weeks()[week] if key in self.places]
+        places = [self.places[ex] for ex in self.weeks()[week] if ex in self.places]
         return week_title(places[0].lesson.folder) if places else f"Week {week}"
 
     def milestones(self) -> list[tuple[float, str]]:
@@ -117,7 +117,7 @@ class History:
         times = sorted(one.passed_at for one in self.standing.values() if one.passed_at is not None)
         found = [(times[count - 1], words) for count, words in _COUNTS.items() if len(times) >= count]
         for week, keys in self.weeks().items():
-            passed = [self.standing[key].passed_at for key in keys]
+            passed = [self.standing[ex].passed_at for ex in keys]
             if all(passed):
                 found.append((max(at for at in passed if at), f"Week {week} complete"))
         if times and len(times) == len(self.standing):
@@ -145,25 +145,25 @@ def history(
     Of an event that is later than `now`, only its place in the order is believed, never its time.
     """
     now = time.time() if now is None else now
-    order = {key: declared[key] for key in places if key in declared} or dict(declared)
-    state = History(order, places, {key: Standing() for key in order})
+    order = {ex: declared[ex] for ex in places if ex in declared} or dict(declared)
+    state = History(order, places, {ex: Standing() for ex in order})
     before = 0.0
     for event in events:
-        at, key = event.get("at"), event.get("ex")
-        if not isinstance(at, int | float) or not 0 <= at < FAR or not isinstance(key, str):
+        at, ex = event.get("at"), event.get("ex")
+        if not isinstance(at, int | float) or not 0 <= at < FAR or not isinstance(ex, str):
             continue
-        if key not in state.standing:
+        if ex not in state.standing:
             continue
         dated = at <= now + SKEW
         at = at if dated else before or now
         spent = at - before if 0 < at - before <= PAUSE else 0.0
         before = at
         state.seconds += spent
-        one = state.standing[key]
+        one = state.standing[ex]
         if not one.passed:
             one.seconds += spent
         if event["kind"] == "attempt":
-            _attempt(state, key, one, event, at, dated)
+            _attempt(state, ex, one, event, at, dated)
         elif event["kind"] == "hint":
             one.hints = max(one.hints, _whole(event.get("number")))
         elif event["kind"] == "solution":
@@ -174,12 +174,12 @@ def history(
 
 
 def _attempt(
-    state: History, key: str, one: Standing, event: Mapping[str, Any], at: float, dated: bool
+    state: History, ex: str, one: Standing, event: Mapping[str, Any], at: float, dated: bool
 ) -> None:
     status, mistake = event.get("status"), event.get("mistake")
     if not isinstance(status, str) or status == "not started":
         return
-    state.latest = key
+    state.latest = ex
     verdict = (status, mistake, event.get("headline"))
     if verdict == one.last:
         return
@@ -190,7 +190,7 @@ def _attempt(
     if one.passed:
         return
     one.attempts += 1
-    declared = [mistake.name for mistake in state.exercises[key].mistakes]
+    declared = [mistake.name for mistake in state.exercises[ex].mistakes]
     if mistake in declared and mistake not in one.mistakes:
         one.mistakes.append(mistake)
     if status == "pass":

@@ -65,16 +65,14 @@ def _header(state: History) -> str:
 
 
 def _next(state: History) -> str:
-    key = state.current
-    if key is None:
+    ex = state.current
+    if ex is None:
         times = [one.passed_at for one in state.standing.values() if one.passed_at]
         return _span(min(times), max(times)) if times else "Nothing is left to do."
-    exercise = state.exercises[key]
-    missing = state.first_missing(key)
+    exercise = state.exercises[ex]
+    missing = state.first_missing(ex)
     first = f"; <code>{missing}</code> comes before it and is not passed yet" if missing else ""
-    return (
-        f"Next: {html.escape(exercise.title)} (<code>{key}</code>), about {exercise.minutes} minutes{first}"
-    )
+    return f"Next: {html.escape(exercise.title)} (<code>{ex}</code>), about {exercise.minutes} minutes{first}"
 
 
 def _ring(passed: int, failing: int, total: int) -> str:
@@ -97,7 +95,7 @@ def _ring(passed: int, failing: int, total: int) -> str:
 def _cards(state: History) -> str:
     passed = state.passed
     met = sum(len(one.mistakes) for one in state.standing.values())
-    first = sum(state.standing[key].first_try for key in passed)
+    first = sum(state.standing[ex].first_try for ex in passed)
     cards = [
         (f"{first} of {len(passed)}" if passed else "-", "passed on the first try"),
         (f"{len(state.overcome())} of {met}" if met else "-", "recognized mistakes overcome"),
@@ -112,8 +110,8 @@ def _cards(state: History) -> str:
 def _weeks(state: History) -> str:
     rows = []
     for week, keys in state.weeks().items():
-        tiles = "".join(_tile(state, key) for key in keys)
-        standings = [state.standing[key] for key in keys]
+        tiles = "".join(_tile(state, ex) for ex in keys)
+        standings = [state.standing[ex] for ex in keys]
         done, failing = sum(one.passed for one in standings), sum(one.state == "failing" for one in standings)
         count = f"{done} of {len(keys)}" + (f'<div class="broken">{failing} failing</div>' if failing else "")
         rows.append(
@@ -133,7 +131,7 @@ def _names(state: History) -> str:
     """What the squares stand for, where nothing can be pointed at: on a phone, by keyboard, for a friend."""
     parts = []
     for week, keys in state.weeks().items():
-        items = "".join(_name(state.standing[key], state.exercises[key].title) for key in keys)
+        items = "".join(_name(state.standing[ex], state.exercises[ex].title) for ex in keys)
         parts.append(f'<h3>{html.escape(state.week_name(week))}</h3><ul class="names">{items}</ul>')
     return "".join(parts)
 
@@ -143,11 +141,11 @@ def _name(one: Standing, title: str) -> str:
     return f'<li><span class="sign">{SIGNS[one.state]}</span>{html.escape(title)} {tries}</li>'
 
 
-def _tile(state: History, key: str) -> str:
-    one, exercise = state.standing[key], state.exercises[key]
-    name, current = one.state, " current" if key == state.current else ""
+def _tile(state: History, ex: str) -> str:
+    one, exercise = state.standing[ex], state.exercises[ex]
+    name, current = one.state, " current" if ex == state.current else ""
     words = _tile_words(one) + (", next" if current else "")
-    label = html.escape(f"{key}: {exercise.title}{words}", quote=True)
+    label = html.escape(f"{ex}: {exercise.title}{words}", quote=True)
     shown = f'class="tile {name}{current}" role="img" title="{label}" aria-label="{label}"'
     return f"<div {shown}>{SIGNS[name]}</div>"
 
@@ -194,8 +192,8 @@ def _mistakes(state: History) -> str:
 
 
 def _mistake_items(state: History) -> Iterator[str]:
-    for key, name in state.overcome():
-        exercise = state.exercises[key]
+    for ex, name in state.overcome():
+        exercise = state.exercises[ex]
         title = f"Week {exercise.week}: {exercise.title}"
         stop = "" if title.endswith("?") else "."
         yield f"<li><strong>{html.escape(title)}{stop}</strong> {_sentence(exercise, name)}</li>"

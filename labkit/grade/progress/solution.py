@@ -36,15 +36,15 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def refusal(state: History, key: str) -> list[str]:
+def refusal(state: History, ex: str) -> list[str]:
     """Why not yet, and what to do instead. Nobody is kept from it who asks twice."""
-    left = len(state.exercises[key].hints) - state.standing[key].hints
+    left = len(state.exercises[ex].hints) - state.standing[ex].hints
     lines = [
-        f"{key} is not passed yet. Read after a fight, a solution teaches; read before, it only looks easy."
+        f"{ex} is not passed yet. Read after a fight, a solution teaches; read before, it only looks easy."
     ]
     if left > 0:
-        lines.append(f"You have {left} of {len(state.exercises[key].hints)} hints left: `make hint EX={key}`")
-    lines.append(f"To see it all the same: `make solution EX={key} INSIST=1`")
+        lines.append(f"You have {left} of {len(state.exercises[ex].hints)} hints left: `make hint EX={ex}`")
+    lines.append(f"To see it all the same: `make solution EX={ex} INSIST=1`")
     return lines
 
 

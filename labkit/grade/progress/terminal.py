@@ -37,7 +37,7 @@ def report(state: History, everything: bool = False) -> Iterator[str]:
     """The lines for a terminal, ASCII apart from what exercises are called."""
     yield summary(state)
     for week, keys in state.weeks().items():
-        standings = [state.standing[key] for key in keys]
+        standings = [state.standing[ex] for ex in keys]
         done = sum(one.passed for one in standings)
         yield ""
         failing = sum(one.state == "failing" for one in standings)
@@ -45,7 +45,7 @@ def report(state: History, everything: bool = False) -> Iterator[str]:
         yield f"{state.week_name(week):28} {bar} {done} of {len(keys)}{failing_words(failing)}"
         begun = any(one.attempts for one in standings)
         if everything or (begun and done - failing < len(keys)):
-            yield from (f"  {MARKS[state.standing[key].state]} {_line(state, key)}".rstrip() for key in keys)
+            yield from (f"  {MARKS[state.standing[ex].state]} {_line(state, ex)}".rstrip() for ex in keys)
     yield ""
     words = calibration_words(state.predictions)
     if words:
@@ -57,7 +57,7 @@ def summary(state: History) -> str:
     passed = state.passed
     if not any(one.attempts for one in state.standing.values()):
         return f"Nothing tried yet: {len(state.standing)} exercises are waiting."
-    first = sum(state.standing[key].first_try for key in passed)
+    first = sum(state.standing[ex].first_try for ex in passed)
     words = f"{len(passed)} of {len(state.standing)} exercises passed, {first} on the first try"
     words += failing_words(len(state.failing))
     met = sum(len(one.mistakes) for one in state.standing.values())
@@ -66,8 +66,8 @@ def summary(state: History) -> str:
     return f"{words}; about {duration(state.seconds)}."
 
 
-def _line(state: History, key: str) -> str:
-    exercise, one = state.exercises[key], state.standing[key]
+def _line(state: History, ex: str) -> str:
+    exercise, one = state.exercises[ex], state.standing[ex]
     words = [f"{one.attempts} {'try' if one.attempts == 1 else 'tries'}"] if one.attempts else []
     if one.state == "failing":
         words.append("passed before, not anymore")
@@ -75,7 +75,7 @@ def _line(state: History, key: str) -> str:
         words.append("met: " + ", ".join(one.mistakes))
     wide = max(len(other.title) for other in state.exercises.values())
     longest = max(map(len, state.exercises))
-    return f"{key:{longest}}  {exercise.title:{wide}}  {'; '.join(words)}"
+    return f"{ex:{longest}}  {exercise.title:{wide}}  {'; '.join(words)}"
 
 
 def _bar(done: int, total: int, width: int = 20) -> str:
@@ -84,12 +84,12 @@ def _bar(done: int, total: int, width: int = 20) -> str:
 
 
 def next_words(state: History) -> str:
-    key = state.current
-    if key is None:
+    ex = state.current
+    if ex is None:
         return "All done: every exercise of the course is passed."
-    exercise = state.exercises[key]
-    where = f", in {state.places[key].lesson.notebook.as_posix()}" if key in state.places else ""
-    verb = "Go on with" if state.standing[key].attempts else "Next"
-    missing = state.first_missing(key)
+    exercise = state.exercises[ex]
+    where = f", in {state.places[ex].lesson.notebook.as_posix()}" if ex in state.places else ""
+    verb = "Go on with" if state.standing[ex].attempts else "Next"
+    missing = state.first_missing(ex)
     first = f"; {missing} comes before it and is not passed yet" if missing else ""
-    return f"{verb}: {key} ({exercise.title}), about {exercise.minutes} minutes{where}{first}"
+    return f"{verb}: {ex} ({exercise.title}), about {exercise.minutes} minutes{where}{first}"

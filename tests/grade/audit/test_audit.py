@@ -564,6 +564,8 @@ def test_the_table():
 def test_what_is_said_can_be_written_down(tmp_path, monkeypatch):
     """Every verdict the audit knows of, the same on every run, to compare two versions."""
     monkeypatch.setattr(command.Course, "sources", SOURCES)
+    monkeypatch.setenv("LABKIT_ROOT", str(tmp_path))
+    (tmp_path / LESSON_PATH).parent.mkdir(parents=True)
     known = {exercise.id: exercise for exercise in (FIX, SOFTMAX, PREDICT, TEST)}
     monkeypatch.setattr(command.exercises, "all_exercises", lambda: known)
     monkeypatch.setenv("LABKIT_LANE", "audit")

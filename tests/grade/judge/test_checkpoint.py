@@ -55,7 +55,6 @@ EXERCISE = Checkpoint(
     id="w00.nearest",
     title="t",
     minutes=1,
-    level=1,
     data=_split,
     metric=_accuracy,
     measured="accuracy",

@@ -28,7 +28,6 @@ EXERCISE = Compiled(
     id="w00.gain",
     title="t",
     minutes=1,
-    level=1,
     cases=[
         Case("2 by 3", lambda draw: {"x": draw.normal(2, 3), "gain": 0.5}),
         Case("4 by 5", lambda draw: {"x": draw.normal(4, 5), "gain": 1.5}),

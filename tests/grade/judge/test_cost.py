@@ -55,7 +55,6 @@ def exercise(**changes) -> Implement:
         "id": "w00.project",
         "title": "t",
         "minutes": 1,
-        "level": 1,
         "hints": ("1", "2", "3"),
         "passed": "Good.",
         "cases": [

@@ -53,7 +53,6 @@ def _exercise(**changes):
         id="w00.add_one",
         title="t",
         minutes=1,
-        level=1,
         cases=[
             Case("spare threads", lambda draw: {"x": draw.normal(13)}),
             Case("strided", lambda draw: {"x": draw.strided(9)}),

@@ -38,7 +38,6 @@ EXERCISE = Ranks(
     id="w00.mean",
     title="t",
     minutes=1,
-    level=1,
     cases=[
         Case("three", _numbers(3, 6)),
         Case("one", _numbers(1, 1)),

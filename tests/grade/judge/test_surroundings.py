@@ -116,7 +116,6 @@ def test_a_written_test_may_break_builtins_too(monkeypatch):
         id="w00.test",
         title="t",
         minutes=1,
-        level=1,
         hints=("1", "2", "3"),
         mistakes=[],
         passed="Good.",

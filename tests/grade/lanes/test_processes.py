@@ -14,6 +14,7 @@ import nbval.kernel
 import pytest
 
 from labkit.book import notebook
+from labkit.book.work import here
 from labkit.grade import processes
 from labkit.grade.audit import proof
 from labkit.grade.lanes import fork, nbval_run
@@ -48,7 +49,7 @@ def test_stop_frees_the_place_although_an_answer_forked(monkeypatch, small_cours
     start = f"os.fork() and os.system('sleep {FIRST} &'); open({str(begun)!r}, 'w').close()"
     path = small_course / "weeks" / "week90_lanes" / "01_lanes.ipynb"
     notebook.write(path, answer(copy.deepcopy(solved), inside(f"{start}\n    while True: pass")))
-    grading, ends = fork.ForkGrading(paper(lesson, path)), []
+    grading, ends = fork.ForkGrading(paper(here(small_course), lesson)), []
 
     def run() -> None:
         try:
@@ -116,7 +117,8 @@ tell(verdict="heard")
     monkeypatch.setattr(nbval_run, "_start", start)
     heard, ends = [], []
     thread = threading.Thread(
-        target=lambda: ends.append(nbval_run.run([Path("x.ipynb")], [], "check", heard.append)), daemon=True
+        target=lambda: ends.append(nbval_run.run([Path("x.ipynb")], [], "check", heard.append, {})),
+        daemon=True,
     )
     thread.start()
     thread.join(ENOUGH)
@@ -203,7 +205,7 @@ def test_the_audit_keeps_the_limits_of_an_exercise(monkeypatch):
 @pytest.mark.parametrize("seconds, enough", [(None, 7), (60, 7), (3, 3)])
 def test_a_mutant_has_no_more_time_than_an_answer(monkeypatch, seconds, enough):
     class Exercise:
-        id, gib = "w90.x", 0.5
+        id, gib, equivalent = "w90.x", 0.5, ()
 
     class Source:
         solution = "x = 1"
@@ -227,7 +229,7 @@ def test_an_exercise_says_its_limits_to_the_steps(small_course, lesson, solved):
     notebook.write(path, solved)
     cells = [
         cell["metadata"]["labkit"]
-        for cell in paper(lesson, path).copy["cells"]
+        for cell in paper(here(small_course), lesson).copy["cells"]
         if "labkit" in cell["metadata"]
     ]
     limits = {
