@@ -3,6 +3,7 @@
 import re
 
 from labkit import exercises, paths
+from labkit.book import percent
 from labkit.book.build import stale
 from labkit.book.course import read_course
 from labkit.book.work import here
@@ -61,3 +62,13 @@ def test_lessons_keep_the_voice():
         text = re.sub(r"`[^`]*`|\[[^\]]*\]\([^)]*\)", "", "\n".join(prose))
         found = re.findall(r"\b(?:simply|obviously|trivially|of course)\b|\w!(?!=)", text, re.IGNORECASE)
         assert not found, f"{path.name}: {found}"
+
+
+def test_prose_is_wrapped_at_120_columns():
+    """So that a change can be read line by line. Tables, formulas and a link alone may be longer."""
+    for lesson in read_course(paths.root()):
+        text = (paths.root() / lesson.path).read_text(encoding="utf-8")
+        cells = [cell for cell in percent.parse(text)[0] if cell.kind == "markdown"]
+        for line in (line for cell in cells for line in cell.source.splitlines()):
+            can_be_broken = " " in line.strip()[:118] and not line.lstrip().startswith(("|", "$$", "    "))
+            assert len(line) <= 118 or not can_be_broken, f"{lesson.path}: {line}"

@@ -34,7 +34,8 @@ print(f"mean squared error: {(error**2).mean():.3f}, taken over {error.numel()} 
 # ## Exercise
 #
 # Every exercise is a cell with a gap, followed by a cell that checks it. Run the two cells below as they are: the check
-# says **not started**. Then replace the line that starts with `raise` by one that returns the number 42, and run both again.
+# says **not started**. Then replace the line that starts with `raise` by one that returns the number 42, and run both
+# again.
 # %% id=w00-answer role=exercise ex=w00.answer
 def answer() -> int:
     """Return 42."""
@@ -59,8 +60,8 @@ check("w00.answer", answer)
 # ```
 #
 # **First get it wrong on purpose**: write `return x.mean(dim=1)` and run the check. Read the box from top to bottom. It
-# names the case, your shape and torch's shape, the likely cause, and a line that gives you the inputs of that case; the cell
-# after the check plays with them. Then mend it. The page that lists the arguments of `mean` is
+# names the case, your shape and torch's shape, the likely cause, and a line that gives you the inputs of that case; the
+# cell after the check plays with them. Then mend it. The page that lists the arguments of `mean` is
 # [torch.mean](https://docs.pytorch.org/docs/2.13/generated/torch.mean.html).
 # %% id=w00-rows role=exercise ex=w00.row_means
 def row_means(x: torch.Tensor) -> torch.Tensor:
@@ -81,8 +82,8 @@ print("x has shape", tuple(x.shape), "and x.mean(dim=1) has shape", tuple(x.mean
 # ## Exercise
 #
 # Some exercises ask what will happen *before* you run anything. Write down what you think; a wrong prediction costs
-# nothing and teaches more than a right one. Find out why it was wrong, correct it, and the check passes. Your first answers
-# are remembered, and `make progress` shows how well you know what you know: that is what `sure` is for.
+# nothing and teaches more than a right one. Find out why it was wrong, correct it, and the check passes. Your first
+# answers are remembered, and `make progress` shows how well you know what you know: that is what `sure` is for.
 #
 # What is the shape of each of these?
 #
@@ -113,8 +114,8 @@ print("c", tuple((torch.zeros(4, 1) * torch.zeros(1, 5)).shape))
 # %% [markdown] id=w00-average-md
 # ## Exercise
 #
-# The last room of every week is a clinic: code that runs, and is wrong. You do two things, and both are checked: *name* the
-# fault, and *mend* it. `average([2.0, 4.0, 9.0])` should be 5. Run the cell below and see what it gives.
+# The last room of every week is a clinic: code that runs, and is wrong. You do two things, and both are checked: *name*
+# the fault, and *mend* it. `average([2.0, 4.0, 9.0])` should be 5. Run the cell below and see what it gives.
 # %% id=w00-average-symptom
 def average_as_found(values: list[float]) -> float:
     total = 0.0
@@ -167,25 +168,27 @@ check("w00.average", average, fault=fault)
 # | to see what you have done | `make progress` |
 # | to know whether the set-up is sound | `make doctor` |
 #
-# `EX=` takes the name that stands in the check cell. Without make, type `python -m labkit hint w00.row_means` and so on.
+# `EX=` takes the name that stands in the check cell. Without make, type `python -m labkit hint w00.row_means` and so
+# on.
 #
-# Read the box again before anything else: it names the first thing that is wrong, and there may be more behind it. If twenty minutes
-# bring nothing new, take the third hint and move on: a later exercise that needs this one says so.
+# Read the box again before anything else: it names the first thing that is wrong, and there may be more behind it. If
+# twenty minutes bring nothing new, take the third hint and move on: a later exercise that needs this one says so.
 # %% [markdown] id=w00-built
 # ## What you know now
 #
 # - An exercise is a cell with a gap, its check stands below it, and **Run All** stops at the first unfinished one.
 # - A failed check names the first difference and, where it can, the mistake behind it.
 # - Predictions are for you. Faults are named before they are mended.
-# - `make check` is the judge: it rebuilds the notebook from the release and your answers, and runs it from a fresh start.
+# - `make check` is the judge: it rebuilds the notebook from the release and your answers, and runs it from a fresh
+#   start.
 #
 # The question people ask next: *may I look things up?* Yes, in torch's documentation, always. Week 1 begins with what a
 # tensor is once you take the cover off: a row of numbers, and a rule for reading it.
 # %% [markdown] id=w00-instructor role=instructor
-# **Goals.** Learners can run cells, read a failed check to its end, and know the commands. **50 minutes**: 5 the surprise, on
-# the projector, with votes; 10 exercises {w00.answer} and {w00.row_means} together, the deliberate failure read aloud; 10 exercise {w00.shapes}, predictions by
-# show of hands before anybody types; 15 exercise {w00.average} in pairs; 10 `make check`, `make watch`, `make hint`, `make progress`
-# from a terminal.
+# **Goals.** Learners can run cells, read a failed check to its end, and know the commands. **50 minutes**: 5 the
+# surprise, on the projector, with votes; 10 exercises {w00.answer} and {w00.row_means} together, the deliberate failure
+# read aloud; 10 exercise {w00.shapes}, predictions by show of hands before anybody types; 15 exercise {w00.average} in
+# pairs; 10 `make check`, `make watch`, `make hint`, `make progress` from a terminal.
 #
-# **Misconceptions to expect.** Printing instead of returning (exercise {w00.answer}); `dim=0` read as "along the rows" (exercise {w00.row_means}: it is
-# the axis that disappears); `*` read as a matrix product (exercise {w00.shapes}).
+# **Misconceptions to expect.** Printing instead of returning (exercise {w00.answer}); `dim=0` read as "along the rows"
+# (exercise {w00.row_means}: it is the axis that disappears); `*` read as a matrix product (exercise {w00.shapes}).

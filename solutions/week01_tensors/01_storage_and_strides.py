@@ -1,9 +1,9 @@
 # %% [markdown] id=w01a-title
 # # Week 1 · 01 Storage and strides
 #
-# In about 85 minutes you will take the cover off a tensor. Underneath is one flat row of numbers and a rule for reading it:
-# a shape, a stride for each axis, and an offset. You write that rule yourself, and then get transposes, slices, sliding
-# windows and diagonals out of it without moving a single number.
+# In about 85 minutes you will take the cover off a tensor. Underneath is one flat row of numbers and a rule for reading
+# it: a shape, a stride for each axis, and an offset. You write that rule yourself, and then get transposes, slices,
+# sliding windows and diagonals out of it without moving a single number.
 # %% id=w01a-setup role=setup
 import math
 
@@ -14,15 +14,15 @@ from labkit import check, viz
 # %% [markdown] id=w01a-surprise
 # ## A surprise first
 #
-# Transposing a matrix moves every number to another place. So it should take longer for a larger matrix. Which of the two
-# lines prints `True`? Decide before you run the cell.
+# Transposing a matrix moves every number to another place. So it should take longer for a larger matrix. Which of the
+# two lines prints `True`? Decide before you run the cell.
 # %% id=w01a-surprise-code
 small, large = torch.zeros(3, 2), torch.zeros(3000, 2000)
 print("small: same memory after .T?", small.T.data_ptr() == small.data_ptr())
 print("large: same memory after .T?", large.T.data_ptr() == large.data_ptr())
 # %% [markdown] id=w01a-storage-md
-# Nothing moved. Here is what did change. The upper part of the picture is the tensor as you index it; the lower part is the
-# *storage*, the numbers as they lie in memory. The small number in each cell says which storage position it reads.
+# Nothing moved. Here is what did change. The upper part of the picture is the tensor as you index it; the lower part is
+# the *storage*, the numbers as they lie in memory. The small number in each cell says which storage position it reads.
 # %% id=w01a-storage-fig
 x = torch.arange(6).reshape(2, 3)
 viz.strides(x)
@@ -32,13 +32,13 @@ viz.strides(x.T)
 
 # %% [markdown] id=w01a-strides-md
 # The storage is the same six numbers. Only two tuples differ: the *shape*, and the *strides*. The stride of an axis is
-# how many storage positions you move when its index grows by one. In `x`, one step down skips a row of 3, one step right
-# moves by 1: the strides are (3, 1).
+# how many storage positions you move when its index grows by one. In `x`, one step down skips a row of 3, one step
+# right moves by 1: the strides are (3, 1).
 #
 # ## Exercise
 #
-# A fresh tensor is *contiguous*, in *row-major* order: the last axis moves fastest, so its stride is 1, and one step along
-# any axis jumps over everything to its right.
+# A fresh tensor is *contiguous*, in *row-major* order: the last axis moves fastest, so its stride is 1, and one step
+# along any axis jumps over everything to its right.
 #
 # | shape | strides |
 # |---|---|
@@ -81,9 +81,9 @@ check("w01.position", position)
 # %% [markdown] id=w01a-index-md
 # ## Exercise
 #
-# Now the other way, for a contiguous tensor. Position 7 of a tensor of shape (3, 4) lies one whole row in, and 3 further:
-# its index is (1, 3). Division tells how many whole rows fit, the remainder what is left for the next axis. Your `strides`
-# is at hand, once exercise {w01.strides} passes.
+# Now the other way, for a contiguous tensor. Position 7 of a tensor of shape (3, 4) lies one whole row in, and 3
+# further: its index is (1, 3). Division tells how many whole rows fit, the remainder what is left for the next axis.
+# Your `strides` is at hand, once exercise {w01.strides} passes.
 # %% id=w01a-index role=exercise ex=w01.index
 def index(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The index of a storage position in a contiguous tensor: 7, (3, 4) -> (1, 3)."""
@@ -99,15 +99,15 @@ def index(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 # %% id=w01a-index-check role=check ex=w01.index
 check("w01.index", index)
 # %% [markdown] id=w01a-index-after
-# You now have the whole of indexing: `position` reads any tensor, `index` finds its way back. Everything that follows only
-# changes shape, strides and offset. Drag the fields and watch which cells are read.
+# You now have the whole of indexing: `position` reads any tensor, `index` finds its way back. Everything that follows
+# only changes shape, strides and offset. Drag the fields and watch which cells are read.
 # %% id=w01a-explorer
 viz.strides_explorer()
 # %% [markdown] id=w01a-share-md
 # ## Exercise
 #
-# `x = torch.arange(12).reshape(3, 4)`. A result shares memory with `x` if writing to one shows in the other. Predict `True` or
-# `False` for each, and set `sure` to how many of the eight you expect to have right.
+# `x = torch.arange(12).reshape(3, 4)`. A result shares memory with `x` if writing to one shows in the other. Predict
+# `True` or `False` for each, and set `sure` to how many of the eight you expect to have right.
 #
 # | | | | |
 # |---|---|---|---|
@@ -123,7 +123,8 @@ sure = 7
 # %% id=w01a-share-check role=check ex=w01.share
 check("w01.share", prediction, sure=sure)
 # %% [markdown] id=w01a-share-after
-# To find out why one surprised you, write into the result and see whether `x` changes. Put the others in place of `x.T`.
+# To find out why one surprised you, write into the result and see whether `x` changes. Put the others in place of
+# `x.T`.
 # %% id=w01a-share-run
 x = torch.arange(12).reshape(3, 4)
 result = x.T
@@ -134,8 +135,8 @@ print("x changed:", bool((x < 0).any()))
 # %% [markdown] id=w01a-permute-md
 # ## Exercise
 #
-# `x.permute(1, 2, 0)` makes a new tensor whose axis 0 is the old axis 1, whose axis 1 is the old axis 2, and whose axis 2 is the
-# old axis 0. No number moves. Given shape, strides and the order, return the new shape and strides.
+# `x.permute(1, 2, 0)` makes a new tensor whose axis 0 is the old axis 1, whose axis 1 is the old axis 2, and whose axis
+# 2 is the old axis 0. No number moves. Given shape, strides and the order, return the new shape and strides.
 #
 # | shape | strides | order | new shape | new strides |
 # |---|---|---|---|---|
@@ -158,13 +159,14 @@ check("w01.permute", permute)
 # %% [markdown] id=w01a-reshape-md
 # ## Exercise
 #
-# Reshaping asks for the same elements, in the same row-major order, under another shape. If `x` is contiguous its storage
-# already holds them in that order, and new strides are enough. A transposed `x` has its elements in another order in
-# storage; then they have to be copied first.
+# Reshaping asks for the same elements, in the same row-major order, under another shape. If `x` is contiguous its
+# storage already holds them in that order, and new strides are enough. A transposed `x` has its elements in another
+# order in storage; then they have to be copied first.
 #
-# Your tools: [`torch.as_strided(x, shape, stride)`](https://docs.pytorch.org/docs/2.13/generated/torch.as_strided.html) makes a view of
-# the storage of `x`, from its offset on, with any shape and strides you give it, and asks no questions. `x.contiguous()` returns `x`
-# itself if it is contiguous, and a contiguous copy if it is not. The strides of a shape come from your `strides` of exercise {w01.strides}.
+# Your tools: [`torch.as_strided(x, shape, stride)`](https://docs.pytorch.org/docs/2.13/generated/torch.as_strided.html)
+# makes a view of the storage of `x`, from its offset on, with any shape and strides you give it, and asks no questions.
+# `x.contiguous()` returns `x` itself if it is contiguous, and a contiguous copy if it is not. The strides of a shape
+# come from your `strides` of exercise {w01.strides}.
 # %% id=w01a-reshape role=exercise ex=w01.reshape
 def reshape(x: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
     """x under another shape of the same size: a view if x is contiguous, else a copy."""
@@ -176,8 +178,8 @@ def reshape(x: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
 # %% id=w01a-reshape-check role=check ex=w01.reshape
 check("w01.reshape", reshape)
 # %% [markdown] id=w01a-reshape-after
-# `view` or `reshape`? `x.view(shape)` is the half without the copy: it refuses where a copy would be needed. Use `view` to say
-# "this must be free", `reshape` to say "I only want the shape".
+# `view` or `reshape`? `x.view(shape)` is the half without the copy: it refuses where a copy would be needed. Use `view`
+# to say "this must be free", `reshape` to say "I only want the shape".
 # %% id=w01a-reshape-view
 try:
     torch.arange(6).reshape(2, 3).T.view(6)
@@ -188,9 +190,9 @@ except RuntimeError as error:
 # %% [markdown] id=w01a-slice-md
 # ## Exercise
 #
-# Take one axis: `size` elements, `stride` places apart, the first at `offset`. The slice `2:5` keeps three of them, starting at
-# `offset + 2 * stride`. The slice `::2` doubles the stride. The slice `::-1` starts at the last element and makes the stride
-# *negative*.
+# Take one axis: `size` elements, `stride` places apart, the first at `offset`. The slice `2:5` keeps three of them,
+# starting at `offset + 2 * stride`. The slice `::2` doubles the stride. The slice `::-1` starts at the last element and
+# makes the stride *negative*.
 #
 # `s.indices(size)` fills in what a slice leaves open and returns plain numbers (start, stop, step):
 # `slice(None, None, -1).indices(6)` is `(5, -1, -1)`, and `range(5, -1, -1)` visits 5, 4, 3, 2, 1, 0.
@@ -215,7 +217,8 @@ check("w01.slice", slice_axis)
 # %% [markdown] id=w01a-windows-md
 # ## Exercise
 #
-# Strides may do what no ordinary array does: read the same element twice. The windows of width 3 over (a, b, c, d, e) are
+# Strides may do what no ordinary array does: read the same element twice. The windows of width 3 over (a, b, c, d, e)
+# are
 #
 # ```
 # a b c
@@ -223,8 +226,8 @@ check("w01.slice", slice_axis)
 # c d e
 # ```
 #
-# Nine entries, five numbers. Return all windows of a row as a view made with `torch.as_strided`. The row may itself be a slice, so
-# ask it for its stride: `x.stride(0)`.
+# Nine entries, five numbers. Return all windows of a row as a view made with `torch.as_strided`. The row may itself be
+# a slice, so ask it for its stride: `x.stride(0)`.
 # %% id=w01a-windows role=exercise ex=w01.windows
 def windows(x: torch.Tensor, width: int) -> torch.Tensor:
     """All windows of a row, one per line, without copying: (n,) -> (n - width + 1, width)."""
@@ -243,8 +246,8 @@ viz.strides((3, 3), stride=(1, 1), offset=0)
 # %% [markdown] id=w01a-diagonal-md
 # ## Exercise
 #
-# The diagonal of a matrix is a row that goes down and right at once. It too is a view. Return it for any matrix: wide, tall,
-# transposed.
+# The diagonal of a matrix is a row that goes down and right at once. It too is a view. Return it for any matrix: wide,
+# tall, transposed.
 # %% id=w01a-diagonal role=exercise ex=w01.diagonal
 def diagonal(x: torch.Tensor) -> torch.Tensor:
     """x[0, 0], x[1, 1], ... without copying: (rows, columns) -> (min(rows, columns),)."""
@@ -258,9 +261,9 @@ check("w01.diagonal", diagonal)
 # %% [markdown] id=w01a-batch-md
 # ## Exercise
 #
-# This is the shape of a batch of color photographs as most vision models take it: batch, channel, height, width, as float32.
-# Work these out; no code is needed, your `strides` may help. `"megabytes"` is in millions of bytes, one decimal is enough; a float32
-# takes 4 bytes.
+# This is the shape of a batch of color photographs as most vision models take it: batch, channel, height, width, as
+# float32. Work these out; no code is needed, your `strides` may help. `"megabytes"` is in millions of bytes, one
+# decimal is enough; a float32 takes 4 bytes.
 #
 # | key | question |
 # |---|---|
@@ -301,8 +304,8 @@ check("w01.batch", prediction, sure=sure)
 # | `windows` | [`x.unfold(0, width, 1)`](https://docs.pytorch.org/docs/2.13/generated/torch.Tensor.unfold.html) |
 # | `diagonal` | [`torch.diagonal`](https://docs.pytorch.org/docs/2.13/generated/torch.diagonal.html), `torch.trace` |
 #
-# In torch's source the addressing you wrote is `TensorImpl`, in `c10/core/TensorImpl.h`: sizes, strides, a storage pointer and
-# an offset.
+# In torch's source the addressing you wrote is `TensorImpl`, in `c10/core/TensorImpl.h`: sizes, strides, a storage
+# pointer and an offset.
 # %% id=w01a-torch-code
 y = torch.arange(24).reshape(2, 3, 4)[:, 1:, ::2]
 print(
@@ -330,24 +333,26 @@ print(
 # - Lists of indices, masks and arithmetic cannot be said in strides. They copy.
 # - `reshape` is free when it can be and copies when it must; `view` refuses to copy.
 #
-# The question people ask next: *what is a stride of 0?* It reads the same element over and over. That is how broadcasting
-# works, and it is the next notebook.
+# The question people ask next: *what is a stride of 0?* It reads the same element over and over. That is how
+# broadcasting works, and it is the next notebook.
 #
-# **Further reading.** E. Yang, [PyTorch internals](http://blog.ezyang.com/2019/05/pytorch-internals/), the part on strides ·
-# torch's page on [tensor views](https://docs.pytorch.org/docs/2.13/tensor_view.html) · NumPy's
-# [as_strided](https://numpy.org/doc/stable/reference/generated/numpy.lib.stride_tricks.as_strided.html) and its warning.
+# **Further reading.** E. Yang, [PyTorch internals](http://blog.ezyang.com/2019/05/pytorch-internals/), the part on
+# strides · torch's page on [tensor views](https://docs.pytorch.org/docs/2.13/tensor_view.html) · NumPy's
+# [as_strided](https://numpy.org/doc/stable/reference/generated/numpy.lib.stride_tricks.as_strided.html) and its
+# warning.
 # %% [markdown] id=w01a-instructor role=instructor
-# **Goals.** Learners can read shape, stride and offset of any view, say whether an operation copies, and write a view with
-# `as_strided`.
+# **Goals.** Learners can read shape, stride and offset of any view, say whether an operation copies, and write a view
+# with `as_strided`.
 #
-# **50 minutes.** 5 the surprise and the two pictures, storage drawn on the board · 10 exercises {w01.strides} and {w01.position} · 10 exercise {w01.share} by show of
-# hands, each dispute settled by running it · 15 exercises {w01.permute} and {w01.reshape}, in pairs · 10 exercise {w01.windows} on the projector, predicted with
-# the explorer before anybody types. Exercises {w01.index}, {w01.slice}, {w01.diagonal} and {w01.batch} are for home.
+# **50 minutes.** 5 the surprise and the two pictures, storage drawn on the board · 10 exercises {w01.strides} and
+# {w01.position} · 10 exercise {w01.share} by show of hands, each dispute settled by running it · 15 exercises
+# {w01.permute} and {w01.reshape}, in pairs · 10 exercise {w01.windows} on the projector, predicted with the explorer
+# before anybody types. Exercises {w01.index}, {w01.slice}, {w01.diagonal} and {w01.batch} are for home.
 #
-# **Misconceptions.** "The transpose moves numbers" (1, 4a, 5: strides made new). "A view of a non-contiguous tensor is read in
-# its logical order" (6: never copies). "Strides are bytes" (NumPy's are). "A step of 2 changes only the size" (7: stride not
-# multiplied). "The stride of a row is 1" (8, 9: contiguous assumed).
+# **Misconceptions.** "The transpose moves numbers" (1, 4a, 5: strides made new). "A view of a non-contiguous tensor is
+# read in its logical order" (6: never copies). "Strides are bytes" (NumPy's are). "A step of 2 changes only the size"
+# (7: stride not multiplied). "The stride of a row is 1" (8, 9: contiguous assumed).
 #
-# **Answers to think about aloud.** Why does torch refuse negative strides? Many of its kernels assume that the data pointer is the
-# lowest address in use. Why may `as_strided` read outside the tensor it is given? It only looks at the storage; this is why its
-# documentation warns.
+# **Answers to think about aloud.** Why does torch refuse negative strides? Many of its kernels assume that the data
+# pointer is the lowest address in use. Why may `as_strided` read outside the tensor it is given? It only looks at the
+# storage; this is why its documentation warns.

@@ -1,8 +1,8 @@
 # %% [markdown] id=w01b-title
 # # Week 1 · 02 Broadcasting and reductions
 #
-# In about 100 minutes you will write the rule by which tensors of different shapes meet, see that it costs no memory, and solve
-# eight one-line puzzles with it. At the end a picture is drawn on your code, with no loop anywhere.
+# In about 100 minutes you will write the rule by which tensors of different shapes meet, see that it costs no memory,
+# and solve eight one-line puzzles with it. At the end a picture is drawn on your code, with no loop anywhere.
 # %% id=w01b-setup role=setup
 import math
 
@@ -13,16 +13,16 @@ from labkit import check, viz
 # %% [markdown] id=w01b-surprise
 # ## A surprise first
 #
-# You subtract the mean of each row from a matrix, so that every row has mean 0. Which of the three rows will really have mean 0?
-# Decide before you run it.
+# You subtract the mean of each row from a matrix, so that every row has mean 0. Which of the three rows will really
+# have mean 0? Decide before you run it.
 # %% id=w01b-surprise-code
 x = torch.tensor([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0], [5.0, 5.0, 8.0]])
 centered = x - x.mean(dim=1)
 print("row means afterward:", [round(v, 2) for v in centered.mean(dim=1).tolist()])
 # %% [markdown] id=w01b-surprise-after
-# None of them, and no error. The means have shape (3,), and a shape with one axis is a *row*: the first mean was subtracted
-# from the first column, the second from the second. On a 3 by 4 matrix torch would have refused; a square one lets it pass.
-# Two pictures: what was meant, and what happened.
+# None of them, and no error. The means have shape (3,), and a shape with one axis is a *row*: the first mean was
+# subtracted from the first column, the second from the second. On a 3 by 4 matrix torch would have refused; a square
+# one lets it pass. Two pictures: what was meant, and what happened.
 # %% id=w01b-fig-meant
 viz.broadcast((3, 3), (3, 1))
 # %% id=w01b-fig-happened
@@ -32,8 +32,8 @@ viz.broadcast((3, 3), (3,))
 # %% [markdown] id=w01b-rule-md
 # ## Exercise
 #
-# Write the shapes under each other, **aligned at the right**. Missing axes count as 1. Two sizes fit if they are equal, or if
-# one of them is 1; the 1 stretches to the other, whatever it is. Anything else is an error.
+# Write the shapes under each other, **aligned at the right**. Missing axes count as 1. Two sizes fit if they are equal,
+# or if one of them is 1; the 1 stretches to the other, whatever it is. Anything else is an error.
 #
 # ```
 #   (5, 3)       (2, 3, 4)      (3, 2)
@@ -69,11 +69,11 @@ viz.broadcast_explorer()
 # %% [markdown] id=w01b-expand-md
 # ## Exercise
 #
-# Stretching sounds like copying. It is not: an axis whose stride is 0 reads the same element at every step. A row of 3 seen as 4
-# rows of 3 has shape (4, 3) and strides (0, 1).
+# Stretching sounds like copying. It is not: an axis whose stride is 0 reads the same element at every step. A row of 3
+# seen as 4 rows of 3 has shape (4, 3) and strides (0, 1).
 #
-# Stretch `x` to `shape` as a view, with `torch.as_strided`. Axes are aligned at the right as before. Those that `x` lacks, or has
-# with size 1, get stride 0; the others keep the strides of `x`.
+# Stretch `x` to `shape` as a view, with `torch.as_strided`. Axes are aligned at the right as before. Those that `x`
+# lacks, or has with size 1, get stride 0; the others keep the strides of `x`.
 # %% id=w01b-expand role=exercise ex=w01.expand
 def expand(x: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
     """x stretched to a shape it broadcasts to, without copying: (4, 1), (4, 5) -> (4, 5)."""
@@ -91,10 +91,10 @@ viz.strides((4, 3), stride=(0, 1))
 # %% [markdown] id=w01b-quiz-md
 # ## Exercise
 #
-# `z(3, 4)` stands for `torch.zeros(3, 4)`. Predict the shape of each, or write `"error"`. A reduction removes the axes that `dim` names;
-# `keepdim=True` keeps them with size 1; `norm` is a reduction too. `@` makes (n, k) out of (n, m) and (m, k), and (n,) out of (n, m) and
-# (m,), once for each place of the axes in front. As an index, `None` adds an axis of size 1, and a number removes its axis. Set `sure`
-# to how many of the twelve you expect to have right.
+# `z(3, 4)` stands for `torch.zeros(3, 4)`. Predict the shape of each, or write `"error"`. A reduction removes the axes
+# that `dim` names; `keepdim=True` keeps them with size 1; `norm` is a reduction too. `@` makes (n, k) out of (n, m) and
+# (m, k), and (n,) out of (n, m) and (m,), once for each place of the axes in front. As an index, `None` adds an axis of
+# size 1, and a number removes its axis. Set `sure` to how many of the twelve you expect to have right.
 #
 # | | | | |
 # |---|---|---|---|
@@ -140,9 +140,9 @@ check("w01.shape_quiz", prediction, sure=sure)
 # %% [markdown] id=w01b-puzzles-md
 # ## Eight puzzles
 #
-# Each of the next eight is one line. The rule is enforced by the check: no loops, and only the calls that each puzzle lists;
-# operators (`+ - * / @ == <` and so on) and indexing are always allowed. `v[:, None]` turns a row of shape (n,) into a column of
-# shape (n, 1): that is most of the art.
+# Each of the next eight is one line. The rule is enforced by the check: no loops, and only the calls that each puzzle
+# lists; operators (`+ - * / @ == <` and so on) and indexing are always allowed. `v[:, None]` turns a row of shape (n,)
+# into a column of shape (n, 1): that is most of the art.
 #
 # ## Exercise
 #
@@ -167,7 +167,8 @@ check("w01.outer", outer)
 # %% [markdown] id=w01b-diag-md
 # ## Exercise
 #
-# Zero everywhere, `v` on the diagonal. [`torch.where`](https://docs.pytorch.org/docs/2.13/generated/torch.where.html) helps.
+# Zero everywhere, `v` on the diagonal. [`torch.where`](https://docs.pytorch.org/docs/2.13/generated/torch.where.html)
+# helps.
 # %% id=w01b-diag role=exercise ex=w01.diag
 def diag(v: torch.Tensor) -> torch.Tensor:
     """(n,) -> (n, n): [3, 4] -> [[3, 0], [0, 4]]"""
@@ -250,7 +251,8 @@ check("w01.bincount", bincount)
 # %% [markdown] id=w01b-seqmask-md
 # ## Exercise
 #
-# A batch of sentences is padded to one length. Say for each sentence which steps are real: `True` for those, `False` for padding.
+# A batch of sentences is padded to one length. Say for each sentence which steps are real: `True` for those, `False`
+# for padding.
 # %% id=w01b-seqmask role=exercise ex=w01.sequence_mask
 def sequence_mask(lengths: torch.Tensor, longest: int) -> torch.Tensor:
     """(n,) whole numbers -> (n, longest) of bool: [1, 3], 3 -> [[True, False, False], [True, True, True]]"""
@@ -282,8 +284,9 @@ check("w01.distances", distances)
 # %% [markdown] id=w01b-mean-md
 # ## Exercise
 #
-# A reduction over several axes at once: `x.sum((0, 2))` adds over axes 0 and 2. Write the mean, with `sum` as your tool: divide by
-# how many numbers went into each result. For `x` of shape (2, 3, 5) and `dims` (0, 2) that is 2 · 5 = 10.
+# A reduction over several axes at once: `x.sum((0, 2))` adds over axes 0 and 2. Write the mean, with `sum` as your
+# tool: divide by how many numbers went into each result. For `x` of shape (2, 3, 5) and `dims` (0, 2) that is 2 · 5 =
+# 10.
 # %% id=w01b-mean role=exercise ex=w01.mean
 def mean(x: torch.Tensor, dims: tuple[int, ...], keepdim: bool) -> torch.Tensor:
     """The mean over some axes: (2, 3, 5), (0, 2), True -> (1, 3, 1)"""
@@ -300,13 +303,15 @@ check("w01.mean", mean)
 # %% [markdown] id=w01b-einsum-md
 # ## Exercise
 #
-# `"ij,jk->ik"` names the axes of two tensors and of the result. Letters that are missing from the result are summed over. So it
-# reads: multiply `a[i, j]` by `b[j, k]` for all i, j, k, and add up over j. That is a matrix product, and it is one broadcast
-# and one sum:
+# `"ij,jk->ik"` names the axes of two tensors and of the result. Letters that are missing from the result are summed
+# over. So it reads: multiply `a[i, j]` by `b[j, k]` for all i, j, k, and add up over j. That is a matrix product, and
+# it is one broadcast and one sum:
 #
 # 1. Put all letters in a row: those of the result first, then the ones to be summed.
-# 2. Bring each tensor into that order: `permute` its axes, and add an axis of size 1 (index with `None`) for each letter it lacks.
-# 3. Multiply. Sum over the letters at the end. If there are none, do not sum: `x.sum(())` adds up *everything* in torch.
+# 2. Bring each tensor into that order: `permute` its axes, and add an axis of size 1 (index with `None`) for each
+#    letter it lacks.
+# 3. Multiply. Sum over the letters at the end. If there are none, do not sum: `x.sum(())` adds up *everything* in
+#    torch.
 #
 # For `"ij,jk->ik"` the letters are `ikj`; `a` becomes shape (i, 1, j) and `b` becomes (1, k, j).
 # %% id=w01b-einsum role=exercise ex=w01.einsum
@@ -334,12 +339,13 @@ check("w01.einsum", einsum)
 # %% [markdown] id=w01b-mask-md
 # ## Exercise
 #
-# A *bias* is a row added to every row of a batch: (N, F) + (F,). A *normalization* subtracts a column of means: (N, F) − (N, 1). A
-# *mask* says which positions may be looked at. The last one needs two new axes:
+# A *bias* is a row added to every row of a batch: (N, F) + (F,). A *normalization* subtracts a column of means: (N, F)
+# − (N, 1). A *mask* says which positions may be looked at. The last one needs two new axes:
 #
-# `scores` of shape (batch, head, query, key) say how much each query attends to each key; `keep` of shape (batch, key) is `True` for
-# real keys and `False` for padding. Set the scores of padded keys to minus infinity (`-math.inf`), for every head and every query, so
-# that the softmax that follows gives them exactly 0. `torch.where` is the tool, as in the puzzles.
+# `scores` of shape (batch, head, query, key) say how much each query attends to each key; `keep` of shape (batch, key)
+# is `True` for real keys and `False` for padding. Set the scores of padded keys to minus infinity (`-math.inf`), for
+# every head and every query, so that the softmax that follows gives them exactly 0. `torch.where` is the tool, as in
+# the puzzles.
 # %% id=w01b-mask role=exercise ex=w01.mask
 def mask_scores(scores: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
     """-inf where the key is padding: (B, H, Q, K), (B, K) of bool -> (B, H, Q, K)"""
@@ -353,8 +359,8 @@ check("w01.mask", mask_scores)
 # %% [markdown] id=w01b-milestone-md
 # ## Milestone: a picture with nothing but broadcasting
 #
-# Your `distances` and `outer`, on a grid of pixels. Every pixel is computed at once; there is no loop. Change the centers, the
-# frequencies, the colors, and show it to somebody.
+# Your `distances` and `outer`, on a grid of pixels. Every pixel is computed at once; there is no loop. Change the
+# centers, the frequencies, the colors, and show it to somebody.
 # %% id=w01b-milestone
 side = torch.linspace(-2, 2, 240)
 pixels = torch.stack([side[:, None].expand(240, 240), side.expand(240, 240)], -1).reshape(-1, 2)  # (57600, 2)
@@ -385,22 +391,23 @@ viz.image_grid([picture], titles=["three waves, no loop"])
 # - `dim` names the axes that disappear; `keepdim=True` leaves them with size 1 so that the result lines up again.
 # - Einsum is one broadcast and one sum.
 #
-# The question people ask next: *how does a gradient go back through a stretched axis?* It is summed over it. That is `unbroadcast`,
-# in week 2.
+# The question people ask next: *how does a gradient go back through a stretched axis?* It is summed over it. That is
+# `unbroadcast`, in week 2.
 #
-# **Further reading.** NumPy's page on [broadcasting](https://numpy.org/doc/stable/user/basics.broadcasting.html) · S. Rush,
-# [Tensor Puzzles](https://github.com/srush/Tensor-Puzzles), the puzzles that began this genre · T. Rocktäschel,
+# **Further reading.** NumPy's page on [broadcasting](https://numpy.org/doc/stable/user/basics.broadcasting.html) · S.
+# Rush, [Tensor Puzzles](https://github.com/srush/Tensor-Puzzles), the puzzles that began this genre · T. Rocktäschel,
 # [Einsum is all you need](https://rockt.github.io/2018/04/30/einsum).
 # %% [markdown] id=w01b-instructor role=instructor
-# **Goals.** Learners can predict the shape of any expression, name the axis a reduction removes, and read `x[:, None] - y` as a table
-# of all pairs.
+# **Goals.** Learners can predict the shape of any expression, name the axis a reduction removes, and read `x[:, None] -
+# y` as a table of all pairs.
 #
-# **50 minutes.** 5 the surprise, with votes · 10 exercise {w01.broadcast_shape}, shapes written under each other on the board · 10 exercise {w01.shape_quiz} in pairs,
-# disputes settled by running · 20 puzzles {w01.outer} to {w01.distances}, as many as come, one learner at the keyboard · 5 the milestone. Exercises {w01.mean} to
-# {w01.mask} are for home.
+# **50 minutes.** 5 the surprise, with votes · 10 exercise {w01.broadcast_shape}, shapes written under each other on the
+# board · 10 exercise {w01.shape_quiz} in pairs, disputes settled by running · 20 puzzles {w01.outer} to
+# {w01.distances}, as many as come, one learner at the keyboard · 5 the milestone. Exercises {w01.mean} to {w01.mask}
+# are for home.
 #
-# **Misconceptions.** "A vector is a column" (surprise, quiz b, d, l). "Stretching copies" (2). "dim=0 means along the rows" (quiz f,
-# g). "`sum` of an empty tuple of axes does nothing" (13). "0 masks a score" (14).
+# **Misconceptions.** "A vector is a column" (surprise, quiz b, d, l). "Stretching copies" (2). "dim=0 means along the
+# rows" (quiz f, g). "`sum` of an empty tuple of axes does nothing" (13). "0 masks a score" (14).
 #
-# **To think about aloud.** Why does torch not refuse (n,) against (n, 1)? Because outer sums are wanted as often as they are a bug; the
-# clinic has the bug.
+# **To think about aloud.** Why does torch not refuse (n,) against (n, 1)? Because outer sums are wanted as often as
+# they are a bug; the clinic has the bug.

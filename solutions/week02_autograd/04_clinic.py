@@ -1,9 +1,9 @@
 # %% [markdown] id=w02d-title
 # # Week 2 · 04 Clinic
 #
-# In about 75 minutes you will mend three programs whose gradients are missing, refused or kept for ever, take batch norm
-# apart by hand, and write a test from properties alone. Then the milestone of the week: a network draws its boundary between
-# two moons, on your own engine.
+# In about 75 minutes you will mend three programs whose gradients are missing, refused or kept for ever, take batch
+# norm apart by hand, and write a test from properties alone. Then the milestone of the week: a network draws its
+# boundary between two moons, on your own engine.
 #
 # As in every clinic: look at the symptom, *name* the fault, then mend it. Both are checked.
 # %% id=w02d-setup role=setup
@@ -20,8 +20,8 @@ from labkit import check, datasets, viz
 # ## Exercise
 #
 # A network of two layers. It trains, a little: the second layer learns, the first does not. The author wanted NumPy's
-# `maximum`; torch complained, *"Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."*, and
-# the author did as told.
+# `maximum`; torch complained, *"Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy()
+# instead."*, and the author did as told.
 # %% id=w02d-none-symptom
 def gradients_as_found(x, y, w1, w2):
     w1, w2 = w1.clone().requires_grad_(), w2.clone().requires_grad_()
@@ -36,8 +36,8 @@ first, second = gradients_as_found(x, y, torch.ones(2, 3), torch.ones(3))
 print("gradient of w1:", first)
 print("gradient of w2:", second)
 # %% [markdown] id=w02d-none-menu
-# Set `fault` to one of `"w1 is not a leaf"`, `"relu has no slope"`, `"NumPy leaves the graph"`, `"backward is called too
-# early"`, and mend the code.
+# Set `fault` to one of `"w1 is not a leaf"`, `"relu has no slope"`, `"NumPy leaves the graph"`, `"backward is called
+# too early"`, and mend the code.
 # %% id=w02d-none role=exercise ex=w02.none
 ### BEGIN SOLUTION
 fault = "NumPy leaves the graph"
@@ -71,9 +71,9 @@ def gradients(
 # %% id=w02d-none-check role=check ex=w02.none
 check("w02.none", gradients, fault=fault)
 # %% [markdown] id=w02d-none-after
-# When a gradient is `None`, the tensor is not on the tape of the loss. There are four ways to fall off it: NumPy, `.item()`
-# or `.data` on the way; a block under `no_grad`; a tensor made anew with `torch.tensor(y)`; or `w = torch.ones(3,
-# requires_grad=True) / 10`, where the leaf is the tensor before the division, and `w` is not one.
+# When a gradient is `None`, the tensor is not on the tape of the loss. There are four ways to fall off it: NumPy,
+# `.item()` or `.data` on the way; a block under `no_grad`; a tensor made anew with `torch.tensor(y)`; or `w =
+# torch.ones(3, requires_grad=True) / 10`, where the leaf is the tensor before the division, and `w` is not one.
 
 
 # %% [markdown] id=w02d-inplace-md
@@ -95,9 +95,9 @@ try:
 except RuntimeError as error:
     print("RuntimeError:", str(error).split(" Hint")[0])
 # %% [markdown] id=w02d-inplace-menu
-# Read the message to its end; you know from exercise {w02.kept} of notebook 03 what `exp` keeps. Set `fault` to one of `"sum has no
-# gradient"`, `"/= overwrites what exp kept"`, `"x must not require a gradient"`, `"the graph was used twice"`, and mend the
-# code.
+# Read the message to its end; you know from exercise {w02.kept} of notebook 03 what `exp` keeps. Set `fault` to one of
+# `"sum has no gradient"`, `"/= overwrites what exp kept"`, `"x must not require a gradient"`, `"the graph was used
+# twice"`, and mend the code.
 # %% id=w02d-inplace role=exercise ex=w02.in_place
 ### BEGIN SOLUTION
 fault = "/= overwrites what exp kept"
@@ -122,9 +122,9 @@ def shares(x: torch.Tensor) -> torch.Tensor:
 # %% id=w02d-inplace-check role=check ex=w02.in_place
 check("w02.in_place", shares, fault=fault)
 # %% [markdown] id=w02d-inplace-after
-# An in-place operation is safe when nobody kept the old value: `x.relu_()` after a linear layer is, since a linear layer
-# does not keep its result. You need not remember which. Torch counts the writes to every tensor, and refuses instead of
-# computing a wrong gradient. Going around that with `.data` gives you the wrong gradient.
+# An in-place operation is safe when nobody kept the old value: `x.relu_()` after a linear layer is, since a linear
+# layer does not keep its result. You need not remember which. Torch counts the writes to every tensor, and refuses
+# instead of computing a wrong gradient. Going around that with `.data` gives you the wrong gradient.
 # %% id=w02d-inplace-version
 y = torch.exp(x)
 print("writes before:", y._version)
@@ -135,8 +135,8 @@ print("writes after: ", y._version)
 # %% [markdown] id=w02d-kept-md
 # ## Exercise
 #
-# `evaluate` computes the loss of each validation batch. With every batch the program takes more memory, until it is killed.
-# The list it returns has ten entries. How many nodes of the graph do they keep alive?
+# `evaluate` computes the loss of each validation batch. With every batch the program takes more memory, until it is
+# killed. The list it returns has ten entries. How many nodes of the graph do they keep alive?
 # %% id=w02d-kept-symptom
 def evaluate_as_found(batches, w):
     log = []
@@ -164,9 +164,9 @@ log = evaluate_as_found(batches, w)
 print("first entry: a tensor made by", log[0].grad_fn.name())
 print("nodes kept: ", nodes_kept(log))
 # %% [markdown] id=w02d-kept-menu
-# Each node keeps what its slope needs: batch, prediction, difference. Set `fault` to one of `"the list is too long"`, `"the
-# log keeps the graph"`, `"backward is missing"`, `"w is copied in each batch"`, and mend the code. `w` must still be able to
-# learn afterward.
+# Each node keeps what its slope needs: batch, prediction, difference. Set `fault` to one of `"the list is too long"`,
+# `"the log keeps the graph"`, `"backward is missing"`, `"w is copied in each batch"`, and mend the code. `w` must still
+# be able to learn afterward.
 # %% id=w02d-kept role=exercise ex=w02.kept_alive
 ### BEGIN SOLUTION
 fault = "the log keeps the graph"
@@ -204,12 +204,12 @@ check("w02.kept_alive", evaluate, fault=fault)
 # ## Exercise
 #
 # Batch norm brings each column of a batch to mean 0 and variance 1, then scales and shifts it. Its gradient has a
-# reputation. It is nothing but your chain rule, line by line from the end; the art is to miss no path. Two of the names are
-# used twice: find them before you start.
+# reputation. It is nothing but your chain rule, line by line from the end; the art is to miss no path. Two of the names
+# are used twice: find them before you start.
 #
 # The forward lines are given. Return a dict with the gradient of every line, in this order: `beta`, `gamma`, `normal`,
-# `rstd`, `var`, `centered`, `mean`, `x`. `g` is the gradient of `y`. All of them are compared with torch, in this order, so
-# that the first wrong one is named.
+# `rstd`, `var`, `centered`, `mean`, `x`. `g` is the gradient of `y`. All of them are compared with torch, in this
+# order, so that the first wrong one is named.
 #
 # | line | its way back |
 # |---|---|
@@ -247,21 +247,21 @@ def batchnorm_backward(
 # %% id=w02d-batchnorm-check role=check ex=w02.batchnorm
 check("w02.batchnorm", batchnorm_backward)
 # %% [markdown] id=w02d-batchnorm-after
-# Look at what you found: `d["x"]` of one row contains the mean over all rows. In batch norm every example has a say in the
-# gradient of every other one. Week 5 comes back to it.
+# Look at what you found: `d["x"]` of one row contains the mean over all rows. In batch norm every example has a say in
+# the gradient of every other one. Week 5 comes back to it.
 
 
 # %% [markdown] id=w02d-test-md
 # ## Exercise
 #
-# In week 1 you tested with values worked out by hand. For gradients nobody wants to do that. A *property* is something that
-# is true for every input, so no expected values are needed. Here is the specification of a softmax in the form of notebook
-# 02:
+# In week 1 you tested with values worked out by hand. For gradients nobody wants to do that. A *property* is something
+# that is true for every input, so no expected values are needed. Here is the specification of a softmax in the form of
+# notebook 02:
 #
 # - `y, backward = softmax(x)` for `x` of shape (n, m), a NumPy array; the rows of `y` are positive and add up to 1.
 # - Adding the same number to all scores changes nothing, also if the number is 1000.
-# - `(grad,) = backward(g)` is the gradient of `(y * g).sum()` by `x`. The slope of that sum in a direction `d` is `(grad *
-#   d).sum()`, and a central difference can measure it: `x + eps * d` against `x - eps * d`.
+# - `(grad,) = backward(g)` is the gradient of `(y * g).sum()` by `x`. The slope of that sum in a direction `d` is
+#   `(grad * d).sum()`, and a central difference can measure it: `x + eps * d` against `x - eps * d`.
 # - `backward` may be called any number of times, and gives the same each time.
 #
 # Turn them into a test. It must accept right implementations and catch five wrong ones. Compare with
@@ -293,16 +293,16 @@ check("w02.test_softmax", test_softmax)
 # ## Milestone: two moons on your own engine
 #
 # Everything is there for a network: matrix products, a ReLU, log-sum-exp for the loss, indices to pick the score of the
-# right class, a tape. `labkit.mine.of("tensor_autograd")` collects your engine from your saved notebook 02: each answer that passes
-# its check is yours, for each that does not, the reference steps in, so that nothing blocks you here. It says which is
-# which. (In the solution notebook all of it is the reference.)
+# right class, a tape. `labkit.mine.of("tensor_autograd")` collects your engine from your saved notebook 02: each answer
+# that passes its check is yours, for each that does not, the reference steps in, so that nothing blocks you here. It
+# says which is which. (In the solution notebook all of it is the reference.)
 # %% id=w02d-milestone-engine
 engine = labkit.mine.of("tensor_autograd")
 print(engine)
 # %% [markdown] id=w02d-milestone-md2
-# 200 points in two half circles, which no line separates. Two layers, 16 hidden units, 500 steps against the slope. The loss
-# is the cross-entropy: log-sum-exp of the scores minus the score of the right class; week 3 takes it apart. It takes about a
-# second.
+# 200 points in two half circles, which no line separates. Two layers, 16 hidden units, 500 steps against the slope. The
+# loss is the cross-entropy: log-sum-exp of the scores minus the score of the right class; week 3 takes it apart. It
+# takes about a second.
 # %% id=w02d-milestone-train
 Tensor = engine.Tensor
 points, labels = datasets.two_moons(200)
@@ -332,35 +332,37 @@ viz.decision_boundary(lambda at: scores(at).data, points, labels, title="Two moo
 # %% [markdown] id=w02d-built
 # ## What you know now
 #
-# - `grad is None`: the tensor is not on the tape of the loss. Look for NumPy, `.item()`, `.data`, `no_grad`, or a leaf that
-#   is not one.
+# - `grad is None`: the tensor is not on the tape of the loss. Look for NumPy, `.item()`, `.data`, `no_grad`, or a leaf
+#   that is not one.
 # - In-place operations destroy what a slope needs; torch counts writes and refuses.
 # - A logged loss keeps its whole graph: log `loss.item()`.
 # - A long gradient is a walk through the forward lines from the end, adding up wherever a name was used twice.
 # - Properties test gradients without expected values: sums, shifts, slopes, repeated calls.
 #
-# The question people ask next: *so a network is a few matrix products and this loop. What makes it train well?* The start,
-# the loss, the step. That is week 3, on this engine.
+# The question people ask next: *so a network is a few matrix products and this loop. What makes it train well?* The
+# start, the loss, the step. That is week 3, on this engine.
 #
-# **Further reading.** S. Ioffe and C. Szegedy, [Batch normalization](https://arxiv.org/abs/1502.03167), whose section 3 has
-# the gradients you found · torch's note on [in-place
+# **Further reading.** S. Ioffe and C. Szegedy, [Batch normalization](https://arxiv.org/abs/1502.03167), whose section 3
+# has the gradients you found · torch's note on [in-place
 # operations](https://docs.pytorch.org/docs/2.13/notes/autograd.html#in-place-operations-with-autograd) and its
 # [FAQ](https://docs.pytorch.org/docs/2.13/notes/faq.html), which begins with memory that grows ·
 # [Hypothesis](https://hypothesis.readthedocs.io/), which searches for the input that breaks a property.
 # %% [markdown] id=w02d-instructor role=instructor
-# **Goals.** Learners can find out why a gradient is missing, why backward refuses, why memory grows; derive a gradient of
-# several lines without losing a path; and state properties that a gradient must have.
+# **Goals.** Learners can find out why a gradient is missing, why backward refuses, why memory grows; derive a gradient
+# of several lines without losing a path; and state properties that a gradient must have.
 #
-# **50 minutes.** 8 exercise {w02.none}, four ways to fall off the tape collected on the board · 7 exercise {w02.in_place}, the message read word
-# by word · 5 exercise {w02.kept_alive} · 15 exercise {w02.batchnorm} in pairs, the graph drawn first, arrows from `centered` and `x` counted · 10
-# exercise {w02.test_softmax}, properties collected before anybody types · 5 the milestone on the projector.
+# **50 minutes.** 8 exercise {w02.none}, four ways to fall off the tape collected on the board · 7 exercise
+# {w02.in_place}, the message read word by word · 5 exercise {w02.kept_alive} · 15 exercise {w02.batchnorm} in pairs,
+# the graph drawn first, arrows from `centered` and `x` counted · 10 exercise {w02.test_softmax}, properties collected
+# before anybody types · 5 the milestone on the projector.
 #
-# **Misconceptions.** "torch's advice in an error message is the mend" (1: detach). "None means zero" (1: zeros for None).
-# "`.data` is the way around the error" (2: behind the back). "Memory grows because of the list" (3). "requires_grad_(False)
-# ends with the function" (3: w frozen). "The variance does not depend on x" (4: variance forgotten). "The mean has no
-# gradient of its own" (4: mean forgotten). "A gradient whose rows add up to 0 is right" (5).
+# **Misconceptions.** "torch's advice in an error message is the mend" (1: detach). "None means zero" (1: zeros for
+# None). "`.data` is the way around the error" (2: behind the back). "Memory grows because of the list" (3).
+# "requires_grad_(False) ends with the function" (3: w frozen). "The variance does not depend on x" (4: variance
+# forgotten). "The mean has no gradient of its own" (4: mean forgotten). "A gradient whose rows add up to 0 is right"
+# (5).
 #
-# **To think about aloud.** Why does the mean of `centered` being 0 not make the path through the mean vanish? Because the
-# *gradient* of `centered` does not have mean 0. Why do training losses leak less than validation losses when they are
-# logged? backward has freed what the nodes kept; only the nodes themselves remain. Why 16 hidden units? Try 3: some starts
-# fail.
+# **To think about aloud.** Why does the mean of `centered` being 0 not make the path through the mean vanish? Because
+# the *gradient* of `centered` does not have mean 0. Why do training losses leak less than validation losses when they
+# are logged? backward has freed what the nodes kept; only the nodes themselves remain. Why 16 hidden units? Try 3: some
+# starts fail.

@@ -1,9 +1,9 @@
 # %% [markdown] id=w03b-title
 # # Week 3 · 02 Modules and optimizers
 #
-# In about 80 minutes you will write the two halves of every PyTorch program: modules, which know their parameters, and optimizers, which
-# move them. Both use torch's names and layout, so weights pass both ways; and both touch so little of torch that in the clinic
-# they will drive the engine you wrote in week 2.
+# In about 80 minutes you will write the two halves of every PyTorch program: modules, which know their parameters, and
+# optimizers, which move them. Both use torch's names and layout, so weights pass both ways; and both touch so little of
+# torch that in the clinic they will drive the engine you wrote in week 2.
 # %% id=w03b-setup role=setup
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -17,8 +17,8 @@ from labkit import check, viz
 # %% [markdown] id=w03b-surprise
 # ## A surprise first
 #
-# A module of torch with four attributes. Nobody tells it which of them are to be trained. Which names will it list? Decide before you run the
-# cell.
+# A module of torch with four attributes. Nobody tells it which of them are to be trained. Which names will it list?
+# Decide before you run the cell.
 # %% id=w03b-surprise-code
 surprise = torch.nn.Module()
 surprise.weight = torch.nn.Parameter(torch.zeros(2, 3))
@@ -29,18 +29,19 @@ print([name for name, _ in surprise.named_parameters()])
 
 
 # %% [markdown] id=w03b-module-md
-# It knew, and it made dotted names like the path of a file. The whole trick is one method: Python calls `__setattr__(name, value)` for every
-# assignment `self.name = value`, and a module looks at what it is given.
+# It knew, and it made dotted names like the path of a file. The whole trick is one method: Python calls
+# `__setattr__(name, value)` for every assignment `self.name = value`, and a module looks at what it is given.
 #
 # ## Exercise
 #
 # Fill in three methods; the rest is given.
 #
-# - `__setattr__` puts a `Module` into `self._modules` and a parameter into `self._parameters`, under its name. A parameter is a tensor
-#   that wants a gradient: `getattr(value, "requires_grad", False)`. Then it sets the attribute as usual, for any value, with
-#   `super().__setattr__(name, value)`.
-# - `named_parameters` yields (name, parameter), its own first, then those of each child with the child's name and a dot in front:
-#   `weight`, `layer.weight`, `layer.bias`. `prefix` is what stands in front of all of them. `yield from` passes on what a child yields.
+# - `__setattr__` puts a `Module` into `self._modules` and a parameter into `self._parameters`, under its name. A
+#   parameter is a tensor that wants a gradient: `getattr(value, "requires_grad", False)`. Then it sets the attribute as
+#   usual, for any value, with `super().__setattr__(name, value)`.
+# - `named_parameters` yields (name, parameter), its own first, then those of each child with the child's name and a dot
+#   in front: `weight`, `layer.weight`, `layer.bias`. `prefix` is what stands in front of all of them. `yield from`
+#   passes on what a child yields.
 # - `train` sets `self.training` here and in everything below, and returns `self`.
 # %% id=w03b-module role=exercise ex=w03.module
 class Module:
@@ -97,18 +98,20 @@ class Module:
 # %% id=w03b-module-check role=check ex=w03.module
 check("w03.module", Module)
 # %% [markdown] id=w03b-module-after
-# Everything else is one line on top of `named_parameters`: the list of parameters for an optimizer, the *state dict* that is saved to
-# a file, and loading it. Look at them again in the cell above; they were given, and now they work.
+# Everything else is one line on top of `named_parameters`: the list of parameters for an optimizer, the *state dict*
+# that is saved to a file, and loading it. Look at them again in the cell above; they were given, and now they work.
 
 
 # %% [markdown] id=w03b-linear-md
 # ## Exercise
 #
-# `Linear(n_in, n_out, rng)` computes `x @ weight.T + bias`. As in torch, the weight has shape (n_out, n_in), and weight and bias start
-# uniform between -bound and bound with bound = 1 / √n_in. Draw them in this order, weight first, with `rng.uniform(low, high, shape)`. That gives a
-# NumPy array; `make` turns it into a parameter of the engine in use, here torch.
+# `Linear(n_in, n_out, rng)` computes `x @ weight.T + bias`. As in torch, the weight has shape (n_out, n_in), and weight
+# and bias start uniform between -bound and bound with bound = 1 / √n_in. Draw them in this order, weight first, with
+# `rng.uniform(low, high, shape)`. That gives a NumPy array; `make` turns it into a parameter of the engine in use, here
+# torch.
 #
-# Below it stand two modules that need no parameters of their own: `ReLU`, and `Sequential`, whose children are named "0", "1", "2".
+# Below it stand two modules that need no parameters of their own: `ReLU`, and `Sequential`, whose children are named
+# "0", "1", "2".
 # %% id=w03b-linear role=exercise ex=w03.linear
 def parameter(array: np.ndarray) -> torch.Tensor:
     """Numbers as a torch tensor that wants a gradient."""
@@ -158,8 +161,8 @@ class Sequential(Module):
 # %% id=w03b-linear-check role=check ex=w03.linear
 check("w03.linear", Linear)
 # %% [markdown] id=w03b-linear-after
-# A network of yours, one of torch's with the same layers, and your state dict loaded into it. If names, shapes or order differed, torch would
-# refuse; if the arithmetic differed, the outputs would.
+# A network of yours, one of torch's with the same layers, and your state dict loaded into it. If names, shapes or order
+# differed, torch would refuse; if the arithmetic differed, the outputs would.
 # %% id=w03b-roundtrip
 rng = np.random.default_rng(0)
 yours = Sequential(Linear(4, 6, rng), ReLU(), Linear(6, 3, rng))
@@ -176,15 +179,16 @@ print("and back:", torch.allclose(yours(x), torchs(x)))
 # %% [markdown] id=w03b-sgd-md
 # ## Exercise
 #
-# Down a narrow valley the gradient points from wall to wall, hardly along the floor. *Momentum* keeps a velocity `v` per parameter: what
-# goes back and forth cancels in it, what always points the same way adds up. *Weight decay* pulls each weight toward 0; in SGD it is added to the
-# gradient. In torch's convention, with gradient g and weight p:
+# Down a narrow valley the gradient points from wall to wall, hardly along the floor. *Momentum* keeps a velocity `v`
+# per parameter: what goes back and forth cancels in it, what always points the same way adds up. *Weight decay* pulls
+# each weight toward 0; in SGD it is added to the gradient. In torch's convention, with gradient g and weight p:
 #
 # $$g \leftarrow g + \text{decay}\cdot p \qquad v \leftarrow \text{momentum}\cdot v + g \qquad p \leftarrow p - \text{lr}\cdot v$$
 #
-# Fill in the update of one parameter. Three rules, so that your optimizer can drive any engine: read and write nothing but `p.data` and
-# `p.grad`; use operators only (`p.data -= ...`); and leave `p.grad` as it is, somebody may want to plot it. `self.velocity[i]` starts as the
-# number 0. The check takes 20 steps down a bowl with it, with plain NumPy arrays for `data` and `grad`, and compares them with those of torch's SGD.
+# Fill in the update of one parameter. Three rules, so that your optimizer can drive any engine: read and write nothing
+# but `p.data` and `p.grad`; use operators only (`p.data -= ...`); and leave `p.grad` as it is, somebody may want to
+# plot it. `self.velocity[i]` starts as the number 0. The check takes 20 steps down a bowl with it, with plain NumPy
+# arrays for `data` and `grad`, and compares them with those of torch's SGD.
 #
 # By hand: p = 1, g = 2 in both steps, lr = 0.1, momentum = 0.5, no decay. First v = 2, p = 0.8; then v = 3, p = 0.5.
 # %% id=w03b-sgd role=exercise ex=w03.sgd
@@ -222,30 +226,33 @@ class SGD(Optimizer):
 # %% id=w03b-sgd-check role=check ex=w03.sgd
 check("w03.sgd", SGD)
 # %% [markdown] id=w03b-explorer-md
-# What do the two numbers do? Two weights, one loss, and your update. The valley is 25 times as steep across as along. Move the sliders, and find
-# out three things: the rate from which on it no longer comes down at all; what momentum does to the zigzag; and, in *two basins*, how to reach the
-# deeper one.
+# What do the two numbers do? Two weights, one loss, and your update. The valley is 25 times as steep across as along.
+# Move the sliders, and find out three things: the rate from which on it no longer comes down at all; what momentum does
+# to the zigzag; and, in *two basins*, how to reach the deeper one.
 # %% id=w03b-explorer
 viz.learning_rate_explorer()
 # %% [markdown] id=w03b-explorer-after
-# Across the valley the gradient is 25 · w, so a step takes w to (1 − 25 lr) · w. Below lr = 2/25 that factor lies between −1 and 1 and the zigzag
-# dies away; above it every step ends higher up the other wall. Along the floor the factor is 1 − lr: the steep direction sets the limit, the flat one
-# has to live with it. Momentum lifts the limit to 2 (1 + momentum) / 25, and speeds up the floor far more than that.
+# Across the valley the gradient is 25 · w, so a step takes w to (1 − 25 lr) · w. Below lr = 2/25 that factor lies
+# between −1 and 1 and the zigzag dies away; above it every step ends higher up the other wall. Along the floor the
+# factor is 1 − lr: the steep direction sets the limit, the flat one has to live with it. Momentum lifts the limit to 2
+# (1 + momentum) / 25, and speeds up the floor far more than that.
 
 
 # %% [markdown] id=w03b-adam-md
 # ## Exercise
 #
-# One learning rate for all weights is a compromise. Adam gives each weight its own: it keeps a running mean m of the gradient and a running
-# mean v of its square, and steps by m / √v, which no longer depends on the scale of the gradient. Both means start at 0 and are too
-# small at first; dividing by 1 − β^t, with t the number of steps so far, corrects that.
+# One learning rate for all weights is a compromise. Adam gives each weight its own: it keeps a running mean m of the
+# gradient and a running mean v of its square, and steps by m / √v, which no longer depends on the scale of the
+# gradient. Both means start at 0 and are too small at first; dividing by 1 − β^t, with t the number of steps so far,
+# corrects that.
 #
 # $$m \leftarrow \beta_1 m + (1-\beta_1)\, g \qquad v \leftarrow \beta_2 v + (1-\beta_2)\, g^2$$
 # $$\hat m = \frac{m}{1-\beta_1^t} \qquad \hat v = \frac{v}{1-\beta_2^t}$$
 # $$p \leftarrow p - \text{lr}\cdot\text{decay}\cdot p \qquad p \leftarrow p - \text{lr}\cdot\frac{\hat m}{\sqrt{\hat v} + \varepsilon}$$
 #
-# The third line makes it Adam**W**: the decay shrinks the weight itself and does not pass through m and v. With decay 0 it is Adam. Same rules as
-# before: `p.data`, `p.grad`, operators; a root is `** 0.5`. `self.m[i]` and `self.v[i]` start as the number 0, and `self.steps` counts from 1.
+# The third line makes it Adam**W**: the decay shrinks the weight itself and does not pass through m and v. With decay 0
+# it is Adam. Same rules as before: `p.data`, `p.grad`, operators; a root is `** 0.5`. `self.m[i]` and `self.v[i]` start
+# as the number 0, and `self.steps` counts from 1.
 # %% id=w03b-adam role=exercise ex=w03.adamw
 class AdamW(Optimizer):
     """Adam with decoupled weight decay; plain Adam for weight_decay = 0."""
@@ -284,8 +291,8 @@ check("w03.adamw", AdamW)
 
 
 # %% [markdown] id=w03b-race-md
-# Your three optimizers in one narrow valley, fifty times as steep across as along. All start at the same place; each has a learning rate that suits
-# it. The parameters are torch tensors this time: your code does not care.
+# Your three optimizers in one narrow valley, fifty times as steep across as along. All start at the same place; each
+# has a learning rate that suits it. The parameters are torch tensors this time: your code does not care.
 # %% id=w03b-race
 def race(make: Callable[[list[torch.Tensor]], Optimizer], steps: int = 60) -> list[float]:
     """The loss before each step down the valley."""
@@ -314,8 +321,9 @@ viz.curves(
 # %% [markdown] id=w03b-schedule-md
 # ## Exercise
 #
-# The best learning rate changes on the way. In the first steps Adam's running means rest on a handful of gradients, so one starts small and
-# rises in a straight line: the *warm-up*. Near the end small steps settle what large ones only stir: the rate follows half a wave of the cosine down to 0.
+# The best learning rate changes on the way. In the first steps Adam's running means rest on a handful of gradients, so
+# one starts small and rises in a straight line: the *warm-up*. Near the end small steps settle what large ones only
+# stir: the rate follows half a wave of the cosine down to 0.
 #
 # - `step < warmup`: peak · (step + 1) / warmup, so that the first step already does something;
 # - then ½ · peak · (1 + cos(π · share)), where share runs from 0 at `step = warmup` to 1 at `step = total`;
@@ -354,14 +362,15 @@ viz.curves(
 #
 # ## Exercise
 #
-# Now and then a batch has a gradient a hundred times as long as usual, and one step throws the network far off. *Clipping* caps the length and keeps
-# the direction. Take all gradients together as one long vector and compute its length, the *global norm*; multiply every gradient by the same
-# factor
+# Now and then a batch has a gradient a hundred times as long as usual, and one step throws the network far off.
+# *Clipping* caps the length and keeps the direction. Take all gradients together as one long vector and compute its
+# length, the *global norm*; multiply every gradient by the same factor
 #
 # $$\min\left(1,\; \frac{\text{max\_norm}}{\text{norm} + 10^{-6}}\right)$$
 #
-# and return the norm as it was before. Gradients that are short enough stay as they are. Again operators only; `.sum()` adds up an
-# array. By hand: gradients [3.] and [0., 4.] have norm 5; with `max_norm = 1` they become [0.6] and [0., 0.8].
+# and return the norm as it was before. Gradients that are short enough stay as they are. Again operators only; `.sum()`
+# adds up an array. By hand: gradients [3.] and [0., 4.] have norm 5; with `max_norm = 1` they become [0.6] and [0.,
+# 0.8].
 # %% id=w03b-clip role=exercise ex=w03.clip
 def clip(parameters: Iterable[Any], max_norm: float) -> Any:
     """Shorten the gradients of all parameters together to max_norm; the norm before that is returned."""
@@ -389,8 +398,9 @@ check("w03.clip", clip)
 # | `learning_rate` | [`LinearLR`](https://docs.pytorch.org/docs/2.13/generated/torch.optim.lr_scheduler.LinearLR.html), [`CosineAnnealingLR`](https://docs.pytorch.org/docs/2.13/generated/torch.optim.lr_scheduler.CosineAnnealingLR.html) and [`SequentialLR`](https://docs.pytorch.org/docs/2.13/generated/torch.optim.lr_scheduler.SequentialLR.html) |
 # | `clip` | [`nn.utils.clip_grad_norm_`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.clip_grad_norm_.html) |
 #
-# Why a class of its own for parameters? `self.last = self.layer(x)` stores a result that wants a gradient too, and your `Module` would take it for a
-# parameter. In torch's source: `torch/nn/modules/module.py`, look for `__setattr__`; `torch/optim/adamw.py`.
+# Why a class of its own for parameters? `self.last = self.layer(x)` stores a result that wants a gradient too, and your
+# `Module` would take it for a parameter. In torch's source: `torch/nn/modules/module.py`, look for `__setattr__`;
+# `torch/optim/adamw.py`.
 # %% id=w03b-torch-code
 weight = torch.zeros(1, requires_grad=True)
 optimizer = torch.optim.SGD([weight], lr=0.4)
@@ -408,25 +418,31 @@ print("same schedule:", np.allclose(theirs, [learning_rate(step, 0.4, 20, 100) f
 #
 # - A module sorts what is assigned to it; names are paths, and everything walks the tree.
 # - State dicts of yours and torch's are the same, because names, shapes and order are.
-# - SGD keeps a velocity. Adam keeps two running means, corrected for their start; AdamW shrinks the weight, not the gradient.
+# - SGD keeps a velocity. Adam keeps two running means, corrected for their start; AdamW shrinks the weight, not the
+#   gradient.
 # - A learning rate is a function of the step: up in a line, down with a cosine.
 # - Clipping takes one norm over everything, and never makes a gradient longer.
 #
-# The question people ask next: *which optimizer should I use?* AdamW with warm-up and cosine for nearly everything you will build here; SGD with
-# momentum still wins on some vision models. More than the choice matters the learning rate, and the clinic shows how to find it.
+# The question people ask next: *which optimizer should I use?* AdamW with warm-up and cosine for nearly everything you
+# will build here; SGD with momentum still wins on some vision models. More than the choice matters the learning rate,
+# and the clinic shows how to find it.
 #
-# **Further reading.** D. Kingma and J. Ba, [Adam](https://arxiv.org/abs/1412.6980), algorithm 1 · I. Loshchilov and F. Hutter,
-# [Decoupled weight decay regularization](https://arxiv.org/abs/1711.05101), algorithm 2 · G. Goh,
-# [Why momentum really works](https://distill.pub/2017/momentum/).
+# **Further reading.** D. Kingma and J. Ba, [Adam](https://arxiv.org/abs/1412.6980), algorithm 1 · I. Loshchilov and F.
+# Hutter, [Decoupled weight decay regularization](https://arxiv.org/abs/1711.05101), algorithm 2 · G. Goh, [Why momentum
+# really works](https://distill.pub/2017/momentum/).
 # %% [markdown] id=w03b-instructor role=instructor
-# **Goals.** Learners can say how a parameter gets registered, read a state dict, and write SGD with momentum, AdamW and clipping from their formulas.
+# **Goals.** Learners can say how a parameter gets registered, read a state dict, and write SGD with momentum, AdamW and
+# clipping from their formulas.
 #
-# **50 minutes.** 5 the surprise, with votes · 15 exercise {w03.module}, the tree of names on the board · 10 exercise {w03.sgd}, two steps by hand first · 15
-# exercise {w03.adamw}, one formula per learner · 5 the race. Exercises {w03.linear}, {w03.schedule} and {w03.clip} are for home.
+# **50 minutes.** 5 the surprise, with votes · 15 exercise {w03.module}, the tree of names on the board · 10 exercise
+# {w03.sgd}, two steps by hand first · 15 exercise {w03.adamw}, one formula per learner · 5 the race. Exercises
+# {w03.linear}, {w03.schedule} and {w03.clip} are for home.
 #
-# **Misconceptions.** "The optimizer finds the parameters by itself" (1). "The weight of a layer is (in, out)" (2). "Momentum averages, with 1 − momentum
-# in front" (3: averaged; Adam's does). "Weight decay and L2 in the loss are the same" (4: decay coupled; they are for SGD, not for Adam). "The corrected
-# mean is stored" (4). "Clipping works per tensor" (6: each on its own). "Clipping brings the norm *to* max_norm" (6: scales up).
+# **Misconceptions.** "The optimizer finds the parameters by itself" (1). "The weight of a layer is (in, out)" (2).
+# "Momentum averages, with 1 − momentum in front" (3: averaged; Adam's does). "Weight decay and L2 in the loss are the
+# same" (4: decay coupled; they are for SGD, not for Adam). "The corrected mean is stored" (4). "Clipping works per
+# tensor" (6: each on its own). "Clipping brings the norm *to* max_norm" (6: scales up).
 #
-# **To think about aloud.** Why may SGD's velocity start as the number 0? Zero times momentum plus g is g, whatever its shape. Why does plain SGD need
-# lr < 2 / 50 in this valley? Across, p is multiplied by 1 − 50 lr in each step, and that must stay within −1 and 1.
+# **To think about aloud.** Why may SGD's velocity start as the number 0? Zero times momentum plus g is g, whatever its
+# shape. Why does plain SGD need lr < 2 / 50 in this valley? Across, p is multiplied by 1 − 50 lr in each step, and that
+# must stay within −1 and 1.

@@ -1,8 +1,9 @@
 # %% [markdown] id=w03c-title
 # # Week 3 · 03 In PyTorch
 #
-# In about 45 minutes you will meet torch's own modules and optimizers, which you have built already, and what they do beyond yours: buffers, hooks,
-# groups of parameters, saved files that can be trusted. At the end the whole training loop stands on one screen.
+# In about 45 minutes you will meet torch's own modules and optimizers, which you have built already, and what they do
+# beyond yours: buffers, hooks, groups of parameters, saved files that can be trusted. At the end the whole training
+# loop stands on one screen.
 # %% id=w03c-setup role=setup
 import io
 import math
@@ -16,7 +17,8 @@ from labkit import check, datasets, viz
 # %% [markdown] id=w03c-surprise
 # ## A surprise first
 #
-# A linear layer from 3 numbers to 5. What is the shape of its weight? And what comes out if all inputs are zero? Decide before you run the cell.
+# A linear layer from 3 numbers to 5. What is the shape of its weight? And what comes out if all inputs are zero? Decide
+# before you run the cell.
 # %% id=w03c-surprise-code
 torch.manual_seed(0)
 linear = nn.Linear(3, 5)
@@ -25,14 +27,16 @@ print("zeros in, zeros out?", bool((linear(torch.zeros(2, 3)) == 0).all()))
 
 
 # %% [markdown] id=w03c-surprise-after
-# (out, in), as in your own: row k holds what unit k multiplies its inputs with. And a fresh bias is not zero; torch draws it like the
-# weight, uniform between ±1 / √in. Both are in the source of `nn.Linear`, which after two notebooks reads like an old acquaintance:
+# (out, in), as in your own: row k holds what unit k multiplies its inputs with. And a fresh bias is not zero; torch
+# draws it like the weight, uniform between ±1 / √in. Both are in the source of `nn.Linear`, which after two notebooks
+# reads like an old acquaintance:
 # [torch/nn/modules/linear.py](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/nn/modules/linear.py).
 #
 # ## A module, torch's way
 #
-# Inherit from `nn.Module`, call `super().__init__()` first, assign layers in `__init__`, use them in `forward`. Call the module, not `forward`: the call
-# runs hooks as well. Most of what you want to know about a model is one line on `named_parameters`.
+# Inherit from `nn.Module`, call `super().__init__()` first, assign layers in `__init__`, use them in `forward`. Call
+# the module, not `forward`: the call runs hooks as well. Most of what you want to know about a model is one line on
+# `named_parameters`.
 # %% id=w03c-module
 class Classifier(nn.Module):
     """64 pixels -> 10 logits, through one hidden layer with dropout."""
@@ -56,9 +60,10 @@ print(model)
 # %% [markdown] id=w03c-init-md
 # ## How the weights start
 #
-# torch's default for `nn.Linear` is the range you wrote, whatever activation follows. For deep ReLU networks choose He's rule yourself:
-# [`nn.init`](https://docs.pytorch.org/docs/2.13/nn.init.html) has it under Kaiming He's first name, and `model.apply(f)` calls `f` on every module. Names that
-# end in `_` write in place, and `nn.init` takes care of `no_grad`.
+# torch's default for `nn.Linear` is the range you wrote, whatever activation follows. For deep ReLU networks choose
+# He's rule yourself: [`nn.init`](https://docs.pytorch.org/docs/2.13/nn.init.html) has it under Kaiming He's first name,
+# and `model.apply(f)` calls `f` on every module. Names that end in `_` write in place, and `nn.init` takes care of
+# `no_grad`.
 # %% id=w03c-init
 def he(module: nn.Module) -> None:
     if isinstance(module, nn.Linear):
@@ -80,10 +85,12 @@ print(
 # %% [markdown] id=w03c-layer-md
 # ## Exercise
 #
-# Some numbers belong to a model without being trained: the mean and the deviation of its training data, say. They must be saved with it and move
-# to the GPU with it, and no optimizer may touch them. torch calls them *buffers*: `self.register_buffer("mean", mean)` makes `self.mean`, lists it in the state dict, and keeps
-# it out of `parameters()`. What is trained is an
-# [`nn.Parameter`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.parameter.Parameter.html); a plain tensor is not registered, even if it wants a gradient.
+# Some numbers belong to a model without being trained: the mean and the deviation of its training data, say. They must
+# be saved with it and move to the GPU with it, and no optimizer may touch them. torch calls them *buffers*:
+# `self.register_buffer("mean", mean)` makes `self.mean`, lists it in the state dict, and keeps it out of
+# `parameters()`. What is trained is an
+# [`nn.Parameter`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.parameter.Parameter.html); a plain tensor is
+# not registered, even if it wants a gradient.
 #
 # Write a layer that standardizes its input and then scales and shifts it: `(x - mean) / std * scale + shift`.
 #
@@ -116,9 +123,9 @@ check("w03.layer", Standardize)
 # %% [markdown] id=w03c-state-md
 # ## Saved and loaded
 #
-# Save the state dict, not the model: a file of names and numbers can be read by another program, and `torch.load` reads it with
-# [`weights_only=True`](https://docs.pytorch.org/docs/2.13/generated/torch.load.html), its default, which refuses code. Loading is strict: what is missing and
-# what is too much is named.
+# Save the state dict, not the model: a file of names and numbers can be read by another program, and `torch.load` reads
+# it with [`weights_only=True`](https://docs.pytorch.org/docs/2.13/generated/torch.load.html), its default, which
+# refuses code. Loading is strict: what is missing and what is too much is named.
 # %% id=w03c-state
 layer = Standardize(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
 file = io.BytesIO()
@@ -133,9 +140,10 @@ except RuntimeError as error:
 # %% [markdown] id=w03c-groups-md
 # ## Optimizers
 #
-# `torch.optim` takes parameters, or groups of them with options of their own. The usual pair: weight decay for the matrices, none for biases and scales, which have no reason
-# to be small. A schedule changes `lr` in the groups; [`LambdaLR`](https://docs.pytorch.org/docs/2.13/generated/torch.optim.lr_scheduler.LambdaLR.html) takes a
-# function of the step, such as yours with peak 1.
+# `torch.optim` takes parameters, or groups of them with options of their own. The usual pair: weight decay for the
+# matrices, none for biases and scales, which have no reason to be small. A schedule changes `lr` in the groups;
+# [`LambdaLR`](https://docs.pytorch.org/docs/2.13/generated/torch.optim.lr_scheduler.LambdaLR.html) takes a function of
+# the step, such as yours with peak 1.
 # %% id=w03c-groups
 matrices = [p for p in model.parameters() if p.dim() > 1]
 vectors = [p for p in model.parameters() if p.dim() == 1]
@@ -147,8 +155,9 @@ for group in optimizer.param_groups:
 # %% [markdown] id=w03c-loop-md
 # ## The whole loop
 #
-# Everything of this week in one cell: the network of above, on 1,797 handwritten digits of 8 by 8 pixels, 360 of them held back. Read it line by line;
-# you have written every one of these lines' insides. `zero_grad` sets the gradients to `None`, which saves a pass over memory.
+# Everything of this week in one cell: the network of above, on 1,797 handwritten digits of 8 by 8 pixels, 360 of them
+# held back. Read it line by line; you have written every one of these lines' insides. `zero_grad` sets the gradients to
+# `None`, which saves a pass over memory.
 # %% id=w03c-loop
 digits = datasets.digits()
 random = torch.Generator().manual_seed(0)
@@ -177,8 +186,9 @@ print("at least 95 % of the digits it has not seen:", right >= 0.95)
 # ## Hooks: looking inside
 #
 # A *forward hook* is called with what goes into a module and what comes out, without touching its code:
-# `module.register_forward_hook(f)`, with `f(module, inputs, output)`. It returns a handle; `handle.remove()` takes the hook off again, and whoever
-# forgets that collects for ever. Here it asks the hidden layer how often each of its units is on. The clinic does the same with a sick patient.
+# `module.register_forward_hook(f)`, with `f(module, inputs, output)`. It returns a handle; `handle.remove()` takes the
+# hook off again, and whoever forgets that collects for ever. Here it asks the hidden layer how often each of its units
+# is on. The clinic does the same with a sick patient.
 # %% id=w03c-hooks
 seen = []
 handle = model.body[1].register_forward_hook(lambda module, inputs, output: seen.append(output.detach()))
@@ -200,7 +210,8 @@ viz.histogram(on, bins=10, xlabel="share of images for which a unit is on")
 # | saving | the notes on [serialization](https://docs.pytorch.org/docs/2.13/notes/serialization.html) |
 # | hooks | [`register_forward_hook`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.Module.html#torch.nn.Module.register_forward_hook) |
 #
-# In torch's source: `torch/nn/modules/module.py` for registration and hooks, `torch/optim/optimizer.py` for groups and state.
+# In torch's source: `torch/nn/modules/module.py` for registration and hooks, `torch/optim/optimizer.py` for groups and
+# state.
 # %% [markdown] id=w03c-built
 # ## What you know now
 #
@@ -212,15 +223,19 @@ viz.histogram(on, bins=10, xlabel="share of images for which a unit is on")
 #
 # The question people ask next: *it runs, it learns nothing, and there is no error. Now what?* The clinic.
 #
-# **Further reading.** torch's tutorial [What is torch.nn really?](https://docs.pytorch.org/tutorials/beginner/nn_tutorial.html), which goes the way of this week
-# in one page.
+# **Further reading.** torch's tutorial [What is torch.nn
+# really?](https://docs.pytorch.org/tutorials/beginner/nn_tutorial.html), which goes the way of this week in one page.
 # %% [markdown] id=w03c-instructor role=instructor
-# **Goals.** Learners can write a module with parameters and buffers, initialize it, save and load it, and look inside it with a hook.
+# **Goals.** Learners can write a module with parameters and buffers, initialize it, save and load it, and look inside
+# it with a hook.
 #
-# **50 minutes.** 5 the surprise, with votes · 10 reading `Classifier` and counting its parameters on paper (64 · 64 + 64 + 64 · 10 + 10 = 4,810) · 10 exercise {w03.layer} · 10
-# saving and the error of loading, read aloud · 15 the whole loop, one line per learner: what would break without it?
+# **50 minutes.** 5 the surprise, with votes · 10 reading `Classifier` and counting its parameters on paper (64 · 64 +
+# 64 + 64 · 10 + 10 = 4,810) · 10 exercise {w03.layer} · 10 saving and the error of loading, read aloud · 15 the whole
+# loop, one line per learner: what would break without it?
 #
-# **Misconceptions.** "`requires_grad` makes a parameter" (1: not registered; it did in notebook 02). "What is saved is trained" (1: measured and trained). "An attribute is
-# saved" (1: plain attributes). "Biases start at 0" (the surprise). "`model.eval()` switches off gradients": it changes dropout and batch norm; `no_grad` is another thing.
+# **Misconceptions.** "`requires_grad` makes a parameter" (1: not registered; it did in notebook 02). "What is saved is
+# trained" (1: measured and trained). "An attribute is saved" (1: plain attributes). "Biases start at 0" (the surprise).
+# "`model.eval()` switches off gradients": it changes dropout and batch norm; `no_grad` is another thing.
 #
-# **To think about aloud.** Why does the default not depend on the activation? It is older than He's rule, and changing it would change every result obtained with it.
+# **To think about aloud.** Why does the default not depend on the activation? It is older than He's rule, and changing
+# it would change every result obtained with it.

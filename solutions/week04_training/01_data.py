@@ -1,10 +1,10 @@
 # %% [markdown] id=w04a-title
 # # Week 4 · 01 Data
 #
-# In about 75 minutes you will build everything that stands between a file and a model: a dataset, the order in which it is
-# read, the batches, the loader. Then you divide data into parts so that the second part can be believed, and test code that
-# is random on purpose. At the end your loader serves 260 years of sunspots, and brings the same batches in the same order
-# on every machine.
+# In about 75 minutes you will build everything that stands between a file and a model: a dataset, the order in which it
+# is read, the batches, the loader. Then you divide data into parts so that the second part can be believed, and test
+# code that is random on purpose. At the end your loader serves 260 years of sunspots, and brings the same batches in
+# the same order on every machine.
 # %% id=w04a-setup role=setup
 import math
 from collections.abc import Callable, Iterator
@@ -17,10 +17,10 @@ from labkit import check, datasets, viz
 # %% [markdown] id=w04a-surprise
 # ## A surprise first
 #
-# 500 photographs of clothes are few. So somebody made four of each, shifted by a pixel, and got 2,000. Then a fifth was set
-# aside at random for validation, as one should, and the simplest of all classifiers was tried: the label of the nearest
-# training picture. Last, it was tried on 2,000 pictures of other clothes. How far apart will the two results be? Decide
-# before you run the cell.
+# 500 photographs of clothes are few. So somebody made four of each, shifted by a pixel, and got 2,000. Then a fifth was
+# set aside at random for validation, as one should, and the simplest of all classifiers was tried: the label of the
+# nearest training picture. Last, it was tried on 2,000 pictures of other clothes. How far apart will the two results
+# be? Decide before you run the cell.
 # %% id=w04a-surprise-code
 clothes = datasets.fashion_mnist("train")
 pictures = torch.from_numpy(clothes.images[::20]).double()  # (500, 28, 28)
@@ -47,17 +47,17 @@ print("right on other clothes:      ", nearest_is_right(train, new_x, new_y))
 
 # %% [markdown] id=w04a-surprise-after
 # Nothing crashed, the split was random, and the validation result is worth nothing: of nearly every picture in the
-# validation part a shifted copy stands in the training part. Remember the two numbers; you will mend this in exercise {w04.split}.
-# Most of what goes wrong in training goes wrong before the model sees anything.
+# validation part a shifted copy stands in the training part. Remember the two numbers; you will mend this in exercise
+# {w04.split}. Most of what goes wrong in training goes wrong before the model sees anything.
 #
 # ## Exercise
 #
-# A *dataset* answers two questions: how many samples are there (`len(data)`), and what is sample number i (`data[i]`). Any
-# object with `__len__` and `__getitem__` will do, and it may make its samples when asked.
+# A *dataset* answers two questions: how many samples are there (`len(data)`), and what is sample number i (`data[i]`).
+# Any object with `__len__` and `__getitem__` will do, and it may make its samples when asked.
 #
-# The number of sunspots goes up and down in about 11 years. To forecast it, a sample is a *window*: `width` months in a row
-# as the input, and as the target the value `ahead` months after the last of them. Windows overlap: sample 1 starts one
-# month after sample 0. Only windows whose target exists count.
+# The number of sunspots goes up and down in about 11 years. To forecast it, a sample is a *window*: `width` months in a
+# row as the input, and as the target the value `ahead` months after the last of them. Windows overlap: sample 1 starts
+# one month after sample 0. Only windows whose target exists count.
 #
 # ```
 # series = [5, 7, 2, 8, 4, 9]   width = 3   ahead = 2
@@ -106,14 +106,14 @@ viz.curves(
 # %% [markdown] id=w04a-batches-md
 # ## Exercise
 #
-# A model is trained on small groups of samples, *batches*, in a new random order in each pass over the data, each *epoch*.
-# Random, but repeatable: the order has to follow from a seed and the number of the epoch, and from nothing else. Nobody can
-# find a fault in a run that never happens twice.
+# A model is trained on small groups of samples, *batches*, in a new random order in each pass over the data, each
+# *epoch*. Random, but repeatable: the order has to follow from a seed and the number of the epoch, and from nothing
+# else. Nobody can find a fault in a run that never happens twice.
 #
-# `torch.Generator().manual_seed(s)` makes a source of chance of your own; `torch.randperm(n, generator=g)` draws an order
-# from it. Use the seed `seed + epoch`. (`torch.manual_seed` would set everybody's chance back, that of dropout too.) Then
-# cut the order into lists of numbers, the batches. The last one may be smaller; with `drop_last` it is left out. No
-# samples, no batches.
+# `torch.Generator().manual_seed(s)` makes a source of chance of your own; `torch.randperm(n, generator=g)` draws an
+# order from it. Use the seed `seed + epoch`. (`torch.manual_seed` would set everybody's chance back, that of dropout
+# too.) Then cut the order into lists of numbers, the batches. The last one may be smaller; with `drop_last` it is left
+# out. No samples, no batches.
 #
 # ```
 # n = 10, batch_size = 4, order 9 0 7 3 1 8 4 6 5 2 -> [9, 0, 7, 3], [1, 8, 4, 6], [5, 2]
@@ -138,17 +138,18 @@ for epoch in (0, 1, 0):
 # %% [markdown] id=w04a-pad-md
 # ## Exercise
 #
-# Turning a list of samples into one tensor is called *collating*. If all samples have the same shape, `torch.stack` does
-# it. Words differ in length; the rows of a tensor cannot. So fill the shorter ones up with a value that stands for "nothing
-# here", and say how long each sequence was. Ask the sequences for that, not the table: the value may occur in the data.
+# Turning a list of samples into one tensor is called *collating*. If all samples have the same shape, `torch.stack`
+# does it. Words differ in length; the rows of a tensor cannot. So fill the shorter ones up with a value that stands for
+# "nothing here", and say how long each sequence was. Ask the sequences for that, not the table: the value may occur in
+# the data.
 #
 # ```
 # [3, 8], [5, 1, 4]   value 0   ->   [[3, 8, 0],    lengths [2, 3]
 #                                     [5, 1, 4]]
 # ```
 #
-# The result has the dtype of the sequences. [`torch.full`](https://docs.pytorch.org/docs/2.13/generated/torch.full.html)
-# makes a tensor of one value.
+# The result has the dtype of the sequences.
+# [`torch.full`](https://docs.pytorch.org/docs/2.13/generated/torch.full.html) makes a tensor of one value.
 # %% id=w04a-pad role=exercise ex=w04.pad
 def pad(sequences: list[torch.Tensor], value: float) -> tuple[torch.Tensor, torch.Tensor]:
     """Rows of unequal length as a table (rows, longest), filled up with value; and the lengths (rows,) of int64."""
@@ -174,11 +175,13 @@ for name, row, length in zip(finnish, table.tolist(), lengths.tolist(), strict=T
 # %% [markdown] id=w04a-loader-md
 # ## Exercise
 #
-# Now put the three together. A *loader* is something one can write `for batch in loader` with, again and again, and each
-# time it is the next epoch. Python calls `__iter__` once per `for`; if there is a `yield` in it, each call starts afresh.
+# Now put the three together. A *loader* is something one can write `for batch in loader` with, again and again, and
+# each time it is the next epoch. Python calls `__iter__` once per `for`; if there is a `yield` in it, each call starts
+# afresh.
 #
-# Use your `batches`, with `self.seed` and `self.epoch`. The first pass is epoch 0, the next one epoch 1. Count when a pass
-# *begins*: one that is broken off counts as well. `len(loader)` is the number of batches, the last smaller one included.
+# Use your `batches`, with `self.seed` and `self.epoch`. The first pass is epoch 0, the next one epoch 1. Count when a
+# pass *begins*: one that is broken off counts as well. `len(loader)` is the number of batches, the last smaller one
+# included.
 # %% id=w04a-loader role=exercise ex=w04.loader
 class Loader:
     """Batches of a dataset, in a new order in every pass; `collate` turns a list of samples into one batch."""
@@ -206,8 +209,8 @@ check("w04.loader", Loader)
 
 
 # %% [markdown] id=w04a-loader-after
-# Your loader on your windows. The collate function makes one tensor of all inputs and one of all targets. Two loaders with
-# one seed bring the same batches; the second pass brings others.
+# Your loader on your windows. The collate function makes one tensor of all inputs and one of all targets. Two loaders
+# with one seed bring the same batches; the second pass brings others.
 # %% id=w04a-loader-run
 def stack_pairs(samples: list[tuple[torch.Tensor, torch.Tensor]]) -> tuple[torch.Tensor, torch.Tensor]:
     """n samples (width,), () -> (n, width), (n,)"""
@@ -224,9 +227,10 @@ print("next epoch, same batch:", torch.equal(next(iter(one))[0], twin[0]))
 # ## Workers
 #
 # What if making a sample takes time: reading a file, decoding a picture? Then the model waits. The remedy is *worker
-# processes*: each makes whole batches while the model computes, and they are dealt out in turn, so the order stays what the
-# sampler said. labkit's own loader does this in [`labkit/data/loader.py`](../../labkit/data/loader.py), about 60 lines of
-# it; torch's does the same. Here, making a sample takes 4 milliseconds. What will two workers change, and what not?
+# processes*: each makes whole batches while the model computes, and they are dealt out in turn, so the order stays what
+# the sampler said. labkit's own loader does this in [`labkit/data/loader.py`](../../labkit/data/loader.py), about 60
+# lines of it; torch's does the same. Here, making a sample takes 4 milliseconds. What will two workers change, and what
+# not?
 # %% id=w04a-workers
 import multiprocessing
 import sys
@@ -268,23 +272,24 @@ print(
 
 
 # %% [markdown] id=w04a-workers-after
-# The batches are the same; the time is roughly halved. More workers help until something else is the bottleneck: the cores,
-# the disk, or the starting of processes, which costs more than it brings for data that already lie in memory, as ours do.
+# The batches are the same; the time is roughly halved. More workers help until something else is the bottleneck: the
+# cores, the disk, or the starting of processes, which costs more than it brings for data that already lie in memory, as
+# ours do.
 #
 # ## Exercise
 #
-# Back to the surprise. Copies of one photograph form a *group*, and a group must be on one side of the split as a whole.
-# `groups` holds the group of each row. Hold out `round(share * number of groups)` groups, chosen at random with the seed,
-# and return the indices of the rows of the two parts: training first.
+# Back to the surprise. Copies of one photograph form a *group*, and a group must be on one side of the split as a
+# whole. `groups` holds the group of each row. Hold out `round(share * number of groups)` groups, chosen at random with
+# the seed, and return the indices of the rows of the two parts: training first.
 #
 # ```
 # groups = [7, 7, 3, 5, 3, 9]   share = 0.25
 # say group 3 is chosen   ->   train [0, 1, 3, 5], validation [2, 4]
 # ```
 #
-# `groups.unique()` lists the groups; [`torch.isin`](https://docs.pytorch.org/docs/2.13/generated/torch.isin.html) says for
-# each element whether it occurs in another tensor; a tensor of indices, such as `torch.arange(n)`, can be indexed with a
-# mask.
+# `groups.unique()` lists the groups; [`torch.isin`](https://docs.pytorch.org/docs/2.13/generated/torch.isin.html) says
+# for each element whether it occurs in another tensor; a tensor of indices, such as `torch.arange(n)`, can be indexed
+# with a mask.
 # %% id=w04a-split role=exercise ex=w04.split
 def group_split(groups: torch.Tensor, share: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The rows of the training and of the validation part; no group is in both: (n,) -> (train,), (validation,)"""
@@ -308,16 +313,18 @@ print("right on other clothes:      ", nearest_is_right(train, new_x, new_y))
 
 
 # %% [markdown] id=w04a-parts-md
-# Now the validation part tells the truth, within the luck of 100 photographs. Three parts are usual: *training* sets the
-# weights, *validation* sets everything that you choose (when to stop, how large, which of five models), *test* is looked at
-# once, at the end. Whatever you choose by looking at a part, that part can no longer judge. For series the order of time
-# does the splitting: train on the past, validate on what came later; windows that overlap are copies, too.
+# Now the validation part tells the truth, within the luck of 100 photographs. Three parts are usual: *training* sets
+# the weights, *validation* sets everything that you choose (when to stop, how large, which of five models), *test* is
+# looked at once, at the end. Whatever you choose by looking at a part, that part can no longer judge. For series the
+# order of time does the splitting: train on the past, validate on what came later; windows that overlap are copies,
+# too.
 #
 # ## Exercise
 #
-# In week 3 you saw what standardized columns are worth: mean 0, deviation 1. Whose mean? Of the training part alone. The
-# same two numbers per column are then used for every other row, in validation and years later. A model is going to be asked
-# about one penguin at a time; it cannot ask for the mean of the others. A column that never varies is divided by 1.
+# In week 3 you saw what standardized columns are worth: mean 0, deviation 1. Whose mean? Of the training part alone.
+# The same two numbers per column are then used for every other row, in validation and years later. A model is going to
+# be asked about one penguin at a time; it cannot ask for the mean of the others. A column that never varies is divided
+# by 1.
 #
 # ```
 # train = [[1.], [3.]]   other = [[5.]]
@@ -340,9 +347,10 @@ check("w04.standardize", standardize)
 # %% [markdown] id=w04a-augment-md
 # ## Augmentation
 #
-# Copies made *before* the split were the trap. Made *after* it, and only in the training part, they help: a mirrored shoe
-# is still a shoe, and the model sees more shoes. Such changes are drawn anew in every epoch, each picture on its own, from
-# a generator with a seed. Here is one way to do it; the cell below shows eight pictures and what it makes of them.
+# Copies made *before* the split were the trap. Made *after* it, and only in the training part, they help: a mirrored
+# shoe is still a shoe, and the model sees more shoes. Such changes are drawn anew in every epoch, each picture on its
+# own, from a generator with a seed. Here is one way to do it; the cell below shows eight pictures and what it makes of
+# them.
 # %% id=w04a-augment-fig
 def flip_some(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Each picture mirrored left to right with probability ½: (n, height, width) -> (n, height, width)"""
@@ -363,14 +371,14 @@ viz.image_grid([*shoes, *flipped], titles=[f"shoe {i}" for i in range(8)] + word
 #
 # - `flip(images, generator)`: images (n, height, width); the result has the same shape.
 # - Each picture is mirrored left to right with probability ½, independently of the others. Nothing else happens to it.
-# - All chance comes from `generator`: the same seed gives the same result. A second call with the *same generator* goes on
-#   drawing, so it gives another result.
+# - All chance comes from `generator`: the same seed gives the same result. A second call with the *same generator* goes
+#   on drawing, so it gives another result.
 # - `images` is not changed.
 #
-# Write a test that takes an implementation and uses `assert`. It must accept right ones, however they draw, and catch eight
-# wrong ones. With enough pictures, chance is no excuse: that 40 coins all fall on one side happens once in 500 billion
-# tests. `torch.equal(a, b)` compares two tensors; `torch.arange(480.0).reshape(40, 3, 4)` are 40 pictures with all values
-# different.
+# Write a test that takes an implementation and uses `assert`. It must accept right ones, however they draw, and catch
+# eight wrong ones. With enough pictures, chance is no excuse: that 40 coins all fall on one side happens once in 500
+# billion tests. `torch.equal(a, b)` compares two tensors; `torch.arange(480.0).reshape(40, 3, 4)` are 40 pictures with
+# all values different.
 # %% id=w04a-test role=exercise ex=w04.test_augment
 ### BEGIN SOLUTION
 def test_flip(flip: Callable[[torch.Tensor, torch.Generator], torch.Tensor]) -> None:
@@ -424,22 +432,23 @@ check("w04.test_augment", test_flip)
 # The question people ask next: *how large should a batch be?* As small as keeps your machine busy, 32 to 256 for most
 # things in this course. It acts together with the learning rate, and the next notebook has five loops to try it in.
 #
-# **Further reading.** torch's page on [torch.utils.data](https://docs.pytorch.org/docs/2.13/data.html), the part on workers
-# and randomness · S. Kapoor and A. Narayanan, [Leakage and the reproducibility crisis in machine-learning-based
+# **Further reading.** torch's page on [torch.utils.data](https://docs.pytorch.org/docs/2.13/data.html), the part on
+# workers and randomness · S. Kapoor and A. Narayanan, [Leakage and the reproducibility crisis in machine-learning-based
 # science](https://doi.org/10.1016/j.patter.2023.100804), a catalog of leaks in published work.
 # %% [markdown] id=w04a-instructor role=instructor
 # **Goals.** Learners can write a dataset and a loader, say what makes an order repeatable, split grouped data, and test
 # random code by its properties.
 #
-# **50 minutes.** 5 the surprise, with votes for the gap · 5 exercise {w04.dataset} on the board, the windows drawn · 10 exercise {w04.batches} · 15
-# exercise {w04.loader} in pairs, with the question what `yield` does · 10 exercise {w04.split}, and where each learner's own data have groups ·
-# 5 the specification of exercise {w04.test_augment}, tests at home. Exercises {w04.pad} and {w04.standardize} are for home.
+# **50 minutes.** 5 the surprise, with votes for the gap · 5 exercise {w04.dataset} on the board, the windows drawn · 10
+# exercise {w04.batches} · 15 exercise {w04.loader} in pairs, with the question what `yield` does · 10 exercise
+# {w04.split}, and where each learner's own data have groups · 5 the specification of exercise {w04.test_augment}, tests
+# at home. Exercises {w04.pad} and {w04.standardize} are for home.
 #
-# **Misconceptions.** "The next value is `ahead = 0`" (1: one step too far). "Shuffled once is shuffled" (2: the same every
-# epoch). "A global seed is enough" (2: anybody moves it on). "An iterator is an iterable" (4: one pass only). "A random
-# split is a fair split" (5: rows, not groups). "The mean of all data is only a mean" (6: statistics of both). "Random code
-# cannot be tested" (7).
+# **Misconceptions.** "The next value is `ahead = 0`" (1: one step too far). "Shuffled once is shuffled" (2: the same
+# every epoch). "A global seed is enough" (2: anybody moves it on). "An iterator is an iterable" (4: one pass only). "A
+# random split is a fair split" (5: rows, not groups). "The mean of all data is only a mean" (6: statistics of both).
+# "Random code cannot be tested" (7).
 #
-# **To think about aloud.** Why is the epoch counted at the beginning of a pass? A `for` that ends in `break` never reaches
-# the end. Why do workers not change the order? Batches are dealt to them in turn and collected in turn; a slow worker is
-# waited for.
+# **To think about aloud.** Why is the epoch counted at the beginning of a pass? A `for` that ends in `break` never
+# reaches the end. Why do workers not change the order? Batches are dealt to them in turn and collected in turn; a slow
+# worker is waited for.

@@ -1,10 +1,10 @@
 # %% [markdown] id=w04b-title
 # # Week 4 · 02 Five loops
 #
-# In about 95 minutes you will write the training loop five times, each time from an empty cell, each time on other data:
-# penguins, photographs, shelves with several things on them, sunspots, and a search for one rare garment. Every loop brings
-# one new thing: a metric, an evaluation, a schedule, a checkpoint, a reason to stop. At the end all five stand in one
-# picture.
+# In about 95 minutes you will write the training loop five times, each time from an empty cell, each time on other
+# data: penguins, photographs, shelves with several things on them, sunspots, and a search for one rare garment. Every
+# loop brings one new thing: a metric, an evaluation, a schedule, a checkpoint, a reason to stop. At the end all five
+# stand in one picture.
 # %% id=w04b-setup role=setup
 import copy
 from collections.abc import Callable, Iterable
@@ -56,9 +56,9 @@ print(
 
 
 # %% [markdown] id=w04b-surprise-after
-# A number is only worth something beside what laziness gets, the *baseline*. And the number has to fit the question: "how
-# often is it right" is *accuracy*, and for rare things it is the wrong question. Each loop below starts with its metric and
-# its baseline.
+# A number is only worth something beside what laziness gets, the *baseline*. And the number has to fit the question:
+# "how often is it right" is *accuracy*, and for rare things it is the wrong question. Each loop below starts with its
+# metric and its baseline.
 #
 # ## Loop 1 · Regression: how heavy is a penguin?
 #
@@ -88,14 +88,14 @@ check("w04.r2", r2)
 # `model.train()`. Then, for every batch:
 #
 # 1. `optimizer.zero_grad()`: the gradients of the batch before are still there;
-# 2. the loss, here the mean squared error. The model gives (n, 1), the targets are (n,): you know since week 1 what happens
-#    otherwise;
+# 2. the loss, here the mean squared error. The model gives (n, 1), the targets are (n,): you know since week 1 what
+#    happens otherwise;
 # 3. `loss.backward()`;
 # 4. `optimizer.step()`.
 #
-# Return the mean loss *per row* over the whole epoch. The last batch may be smaller, so a mean of the batch means is not
-# it: with losses 1.0 for four rows and 4.0 for one row, the mean per row is 8 / 5 = 1.6, not 2.5. `loss.item()` takes the
-# number out of the graph.
+# Return the mean loss *per row* over the whole epoch. The last batch may be smaller, so a mean of the batch means is
+# not it: with losses 1.0 for four rows and 4.0 for one row, the mean per row is 8 / 5 = 1.6, not 2.5. `loss.item()`
+# takes the number out of the graph.
 # %% id=w04b-epoch role=exercise ex=w04.epoch
 def train_epoch(model: nn.Module, loader: Batches, optimizer: Optimizer) -> float:
     """One pass over the batches with the mean squared error, in training mode; returns the mean loss per row."""
@@ -118,9 +118,9 @@ check("w04.epoch", train_epoch)
 
 
 # %% [markdown] id=w04b-regression-md
-# Your loop on the penguins: 250 to learn from, 83 to be judged by, standardized with the statistics of the 250. Validation
-# after every epoch, both curves drawn. Watch for three things in every such picture: whether the training loss falls,
-# whether the validation score rises, and whether the two still agree at the end.
+# Your loop on the penguins: 250 to learn from, 83 to be judged by, standardized with the statistics of the 250.
+# Validation after every epoch, both curves drawn. Watch for three things in every such picture: whether the training
+# loss falls, whether the validation score rises, and whether the two still agree at the end.
 # %% id=w04b-regression
 def batches_of(x: torch.Tensor, y: torch.Tensor, batch_size: int, seed: int = 0) -> DataLoader:
     """Shuffled batches; the order follows from the seed."""
@@ -164,8 +164,8 @@ viz.curves(
 #
 # - eval mode, and afterward *the mode that was before*: `model.training` says which it is, `model.train(mode)` sets it;
 # - no graph: inside `with torch.no_grad():` nothing is recorded, which takes less memory and time;
-# - outputs and targets of all batches, each as one tensor: `torch.cat(list_of_tensors)`. Metrics are computed from these,
-#   not batch by batch: the mean of the F1 of batches is not the F1.
+# - outputs and targets of all batches, each as one tensor: `torch.cat(list_of_tensors)`. Metrics are computed from
+#   these, not batch by batch: the mean of the F1 of batches is not the F1.
 # %% id=w04b-predict role=exercise ex=w04.predict
 def predict(model: nn.Module, loader: Batches) -> tuple[torch.Tensor, torch.Tensor]:
     """The outputs of the model in eval mode and the targets, of all batches: (n, …), (n, …)"""
@@ -183,9 +183,9 @@ def predict(model: nn.Module, loader: Batches) -> tuple[torch.Tensor, torch.Tens
 # %% id=w04b-predict-check role=check ex=w04.predict
 check("w04.predict", predict)
 # %% [markdown] id=w04b-classes-md
-# The second loop, on 4,000 photographs of ten kinds. Compare it with yours of exercise {w04.epoch} line by line: what is different?
-# The baseline is one in ten. Before training, the loss should be ln 10 ≈ 2.3, as you predicted in week 3; that is worth
-# checking every time.
+# The second loop, on 4,000 photographs of ten kinds. Compare it with yours of exercise {w04.epoch} line by line: what
+# is different? The baseline is one in ten. Before training, the loss should be ln 10 ≈ 2.3, as you predicted in week 3;
+# that is worth checking every time.
 # %% id=w04b-classes
 train, validation = mixed[:4000], mixed[4000:5000]
 torch.manual_seed(0)
@@ -219,8 +219,8 @@ viz.curves(
 # ## Loop 3 · Several labels: what is on the shelf?
 #
 # Now three garments stand side by side in one picture, put together from the same photographs; each row below is such a
-# picture. The question is which of the ten kinds are on it: ten answers of yes or no for each picture, one to three of them
-# yes. That is a *multi-label* task.
+# picture. The question is which of the ten kinds are on it: ten answers of yes or no for each picture, one to three of
+# them yes. That is a *multi-label* task.
 # %% id=w04b-shelves
 def shelves(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Three photographs to a picture: (3 n,) -> pictures (n, 588), labels (n, 10) of 0 and 1"""
@@ -308,8 +308,8 @@ def fit_labels(
 # %% id=w04b-multilabel-check role=check ex=w04.multilabel
 check("w04.multilabel", fit_labels)
 # %% [markdown] id=w04b-multilabel-md2
-# Your loop on 2,000 shelves, one epoch per call so that the F1 can be taken in between. The learning rate falls along half
-# a cosine: large steps at the start, small ones at the end.
+# Your loop on 2,000 shelves, one epoch per call so that the F1 can be taken in between. The learning rate falls along
+# half a cosine: large steps at the start, small ones at the end.
 # %% id=w04b-multilabel-run
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(588, 128), nn.ReLU(), nn.Dropout(0.2), nn.Linear(128, 10)).double()
@@ -335,14 +335,14 @@ viz.curves(
 # ## Loop 4 · A sequence: sunspots in a year's time
 #
 # Given 48 months, how many sunspots will there be 12 months later? The model is a *recurrent network*, `nn.GRU`, which
-# reads the months one by one and keeps 16 numbers in mind; you build it in week 6. Training takes longer here, so this is
-# the loop that gets interrupted.
+# reads the months one by one and keeps 16 numbers in mind; you build it in week 6. Training takes longer here, so this
+# is the loop that gets interrupted.
 #
 # ## Exercise
 #
-# A *checkpoint* is a file with everything that a run needs to go on. The test is strict: 2 epochs, stop, a new process, 2
-# more epochs must give the same weights as 4 epochs in one piece, *bit for bit*. So ask of every object: does it change
-# during training?
+# A *checkpoint* is a file with everything that a run needs to go on. The test is strict: 2 epochs, stop, a new process,
+# 2 more epochs must give the same weights as 4 epochs in one piece, *bit for bit*. So ask of every object: does it
+# change during training?
 #
 # | what | out | in |
 # |---|---|---|
@@ -394,10 +394,10 @@ check("w04.resume", Checkpoint)
 
 
 # %% [markdown] id=w04b-sequence-md
-# Now for real. The past, up to 1948, is for training, what came later for validation. The run below trains for 4 epochs,
-# saves, and is thrown away; a second one, made from another seed, loads the file and trains for 4 more. Beside it runs one
-# that is never interrupted. The baseline is the last value of the window: next year will be like this month. It takes about
-# 10 seconds.
+# Now for real. The past, up to 1948, is for training, what came later for validation. The run below trains for 4
+# epochs, saves, and is thrown away; a second one, made from another seed, loads the file and trains for 4 more. Beside
+# it runs one that is never interrupted. The baseline is the last value of the window: next year will be like this
+# month. It takes about 10 seconds.
 # %% id=w04b-sequence
 _, spots = datasets.sunspots()
 series = torch.from_numpy(spots).double() / 100
@@ -475,15 +475,15 @@ viz.curves(
 # %% [markdown] id=w04b-auroc-md
 # ## Loop 5 · One in twenty-one: find the shirts
 #
-# Back to the surprise. Rather than yes or no, let the model give a *score*, and ask: if you take one shirt and one other
-# garment at random, how often has the shirt the higher score? That is the *AUROC* (area under the receiver operating
-# characteristic, named after a curve that gives the same number). It needs no threshold, and its baseline is ½ however rare
-# shirts are.
+# Back to the surprise. Rather than yes or no, let the model give a *score*, and ask: if you take one shirt and one
+# other garment at random, how often has the shirt the higher score? That is the *AUROC* (area under the receiver
+# operating characteristic, named after a curve that gives the same number). It needs no threshold, and its baseline is
+# ½ however rare shirts are.
 #
 # ## Exercise
 #
-# Every positive meets every negative. Count 1 if its score is higher, ½ for a tie, 0 if it is lower; return the mean over
-# all pairs, as float64. Without a loop: a column against a row is a table.
+# Every positive meets every negative. Count 1 if its score is higher, ½ for a tie, 0 if it is lower; return the mean
+# over all pairs, as float64. Without a loop: a column against a row is a table.
 #
 # ```
 # scores [0.9, 0.4, 0.4, 0.1]   labels [True, True, False, False]
@@ -507,11 +507,12 @@ check("w04.auroc", auroc)
 #
 # With 100 shirts the model will soon know them by heart, and after that it gets worse on others. So stop when the
 # validation score has not become better for `patience` epochs in a row, and *put the best weights back*. One trap:
-# `model.state_dict()` holds the weights themselves. They go on changing; `copy.deepcopy(model.state_dict())` keeps them.
+# `model.state_dict()` holds the weights themselves. They go on changing; `copy.deepcopy(model.state_dict())` keeps
+# them.
 #
 # The loop gets two functions: `train_once()` trains for one epoch, `validate()` returns the score, higher is better. At
-# most `most` epochs. The best weights go back however the loop ends, and a score may be below 0, as R² is at first. Return
-# all scores.
+# most `most` epochs. The best weights go back however the loop ends, and a score may be below 0, as R² is at first.
+# Return all scores.
 #
 # ```
 # patience 2, scores 0.5, 0.7, 0.6, 0.65: stop after four epochs, weights of the second
@@ -545,9 +546,9 @@ check("w04.patience", fit_with_patience)
 
 
 # %% [markdown] id=w04b-rare-md
-# Your loop on the shirts, twice. The first time each photograph counts the same. The second time each shirt counts twenty
-# times in the loss, `pos_weight=20`, so that both sides weigh alike. How many of 100 new shirts does each find, if you call
-# everything with a positive score a shirt?
+# Your loop on the shirts, twice. The first time each photograph counts the same. The second time each shirt counts
+# twenty times in the loss, `pos_weight=20`, so that both sides weigh alike. How many of 100 new shirts does each find,
+# if you call everything with a positive score a shirt?
 # %% id=w04b-rare
 def two_kinds(shirts: torch.Tensor, others: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     rows = torch.cat([shirts, others])
@@ -589,8 +590,8 @@ for weight in tqdm((1.0, 20.0), desc="shirts"):
     print(f"           best AUROC above 0.9: {max(scores['shirts: AUROC']) > 0.9}")
 # %% [markdown] id=w04b-rare-after
 # Both rank about equally well; the AUROC says so. Yet the first finds next to nothing: with one in twenty-one its best
-# guess is nearly always "no". Only its *threshold* is wrong, and the weight moved the threshold, at the price of many false
-# alarms. When a rare class is never predicted, look at the scores before you look for a larger model.
+# guess is nearly always "no". Only its *threshold* is wrong, and the weight moved the threshold, at the price of many
+# false alarms. When a rare class is never predicted, look at the scores before you look for a larger model.
 #
 # ## Milestone: one report
 #
@@ -609,10 +610,10 @@ print(f"{'task':18} {'lazy answer':15} beaten")
 for task, (name, value) in baselines.items():
     print(f"{task:18} {name:15} {'yes' if max(scores[task]) > value else 'no'}")
 # %% [markdown] id=w04b-report-after
-# Five pages of code, and what differs? The data, the model, the loss, the metric. The rest was the same each time: mode,
-# gradients away, loss, backward, step; evaluate without a trace; keep the best. Put those four things into arguments and
-# you have one function that trains everything in this course. Write it now, in a cell of your own, and run one of the five
-# with it.
+# Five pages of code, and what differs? The data, the model, the loss, the metric. The rest was the same each time:
+# mode, gradients away, loss, backward, step; evaluate without a trace; keep the best. Put those four things into
+# arguments and you have one function that trains everything in this course. Write it now, in a cell of your own, and
+# run one of the five with it.
 #
 # ## The same in PyTorch
 #
@@ -645,13 +646,15 @@ for task, (name, value) in baselines.items():
 # **Goals.** Learners can write a training loop and an evaluation from memory, choose a metric and its baseline, and say
 # what a checkpoint must hold.
 #
-# **50 minutes.** 5 the surprise · 15 exercise {w04.epoch} from an empty cell, then compared in pairs · 10 exercise {w04.predict}, with the
-# question "what would be left behind?" · 10 the table of exercise {w04.resume}, filled in by the class before it is shown · 10
-# exercise {w04.patience}, the trap of the state dict on the board. Metrics and loop 3 are for home; they take an hour.
+# **50 minutes.** 5 the surprise · 15 exercise {w04.epoch} from an empty cell, then compared in pairs · 10 exercise
+# {w04.predict}, with the question "what would be left behind?" · 10 the table of exercise {w04.resume}, filled in by
+# the class before it is shown · 10 exercise {w04.patience}, the trap of the state dict on the board. Metrics and loop 3
+# are for home; they take an hour.
 #
-# **Misconceptions.** "Accuracy is the score" (surprise, 4). "A mean of means is the mean" (2). "Evaluation cannot change
-# the model" (3: left in eval mode, batch norm). "`no_grad` switches dropout off" (3: dropout still on). "The schedule knows
-# what a step is" (5). "The weights are the run" (6: model only). "`state_dict` is a copy" (8: not a copy).
+# **Misconceptions.** "Accuracy is the score" (surprise, 4). "A mean of means is the mean" (2). "Evaluation cannot
+# change the model" (3: left in eval mode, batch norm). "`no_grad` switches dropout off" (3: dropout still on). "The
+# schedule knows what a step is" (5). "The weights are the run" (6: model only). "`state_dict` is a copy" (8: not a
+# copy).
 #
-# **To think about aloud.** Why does the weight of 20 not change the AUROC much? The order of the scores stays, only their
-# level moves. Why may a good R² on the sunspots still be of no use? The lazy answer is the yardstick, not 0.
+# **To think about aloud.** Why does the weight of 20 not change the AUROC much? The order of the scores stays, only
+# their level moves. Why may a good R² on the sunspots still be of no use? The lazy answer is the yardstick, not 0.

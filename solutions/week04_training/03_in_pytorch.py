@@ -1,9 +1,9 @@
 # %% [markdown] id=w04c-title
 # # Week 4 · 03 In PyTorch
 #
-# In about 45 minutes you will know torch's own versions of what you built: the `DataLoader` and its options, torchvision's
-# transforms, checkpoint files and what they may contain, logs that other programs can draw. And you will know which runs
-# can be repeated exactly, and which cannot.
+# In about 45 minutes you will know torch's own versions of what you built: the `DataLoader` and its options,
+# torchvision's transforms, checkpoint files and what they may contain, logs that other programs can draw. And you will
+# know which runs can be repeated exactly, and which cannot.
 # %% id=w04c-setup role=setup
 import multiprocessing
 import sys
@@ -117,9 +117,9 @@ print({f"{n} workers": f"{s:.2f} s" for n, s in seconds.items()}, file=sys.stder
 # %% [markdown] id=w04c-seeds-md
 # ## Exercise
 #
-# All loaders are `DataLoader(data, batch_size=3, shuffle=True)` over 8 samples unless something else is said. "Seed" means
-# `torch.manual_seed(0)`. Answer `True` or `False`, and a number for g; set `sure` to how many of the eight you expect to
-# have right.
+# All loaders are `DataLoader(data, batch_size=3, shuffle=True)` over 8 samples unless something else is said. "Seed"
+# means `torch.manual_seed(0)`. Answer `True` or `False`, and a number for g; set `sure` to how many of the eight you
+# expect to have right.
 #
 # | | |
 # |---|---|
@@ -139,18 +139,20 @@ check("w04.seeds", prediction, sure=sure)
 # %% [markdown] id=w04c-transforms-md
 # ## Transforms
 #
-# torchvision's [transforms v2](https://docs.pytorch.org/vision/0.28/transforms.html) turn a picture into another one, or
-# into a tensor. `v2.Compose([...])` does several in turn. Usual order:
+# torchvision's [transforms v2](https://docs.pytorch.org/vision/0.28/transforms.html) turn a picture into another one,
+# or into a tensor. `v2.Compose([...])` does several in turn. Usual order:
 #
 # 1. `v2.ToImage()`: an array (height, width) of bytes becomes an image tensor (1, height, width), channels first;
-# 2. `v2.ToDtype(torch.float32, scale=True)`: bytes 0 … 255 become floats 0 … 1; without `scale` they become floats 0 … 255;
-# 3. what is random, in training only: `v2.RandomHorizontalFlip(p)`, `v2.RandomCrop(28, padding=2)`, `v2.RandomErasing()`, …
+# 2. `v2.ToDtype(torch.float32, scale=True)`: bytes 0 … 255 become floats 0 … 1; without `scale` they become floats 0 …
+#    255;
+# 3. what is random, in training only: `v2.RandomHorizontalFlip(p)`, `v2.RandomCrop(28, padding=2)`,
+#    `v2.RandomErasing()`, …
 # 4. `v2.Normalize([mean], [std])`: one mean and one deviation per channel, from the training part.
 #
 # ## Exercise
 #
-# Return a transform with these steps; in training, pictures are mirrored left to right with probability ½. In evaluation
-# there is no chance at all. A byte of 51 is 0.2; with mean 0.2 and deviation 0.5 it becomes 0.
+# Return a transform with these steps; in training, pictures are mirrored left to right with probability ½. In
+# evaluation there is no chance at all. A byte of 51 is 0.2; with mean 0.2 and deviation 0.5 it becomes 0.
 # %% id=w04c-transforms role=exercise ex=w04.transforms
 def pipeline(training: bool, mean: float, std: float) -> v2.Compose:
     """Bytes (height, width) -> float32 (1, height, width), normalized; mirrored with probability ½ if training."""
@@ -165,12 +167,13 @@ def pipeline(training: bool, mean: float, std: float) -> v2.Compose:
 # %% id=w04c-transforms-check role=check ex=w04.transforms
 check("w04.transforms", pipeline)
 # %% [markdown] id=w04c-transforms-after
-# Where does a transform go? Into the dataset: `__getitem__` applies it, so workers do the work, and every epoch draws anew.
-# Below, one shoe eight times, through a stronger pipeline. Look at such a picture before every long run: is each of these
-# still a shoe for you?
+# Where does a transform go? Into the dataset: `__getitem__` applies it, so workers do the work, and every epoch draws
+# anew. Below, one shoe eight times, through a stronger pipeline. Look at such a picture before every long run: is each
+# of these still a shoe for you?
 #
-# (torchvision also fetches data. The course ships a fifth of Fashion-MNIST; `datasets.fashion_mnist("train", full=True)` downloads all
-# 60,000 through `torchvision.datasets.FashionMNIST`, once, and returns them in the same form.)
+# (torchvision also fetches data. The course ships a fifth of Fashion-MNIST; `datasets.fashion_mnist("train",
+# full=True)` downloads all 60,000 through `torchvision.datasets.FashionMNIST`, once, and returns them in the same
+# form.)
 # %% id=w04c-transforms-fig
 shoe = (datasets.fashion_mnist("test").images[0] * 255).astype("uint8")
 strong = v2.Compose(
@@ -187,10 +190,10 @@ viz.image_grid([strong(shoe) for _ in range(8)], titles=[f"draw {i}" for i in ra
 # %% [markdown] id=w04c-files-md
 # ## Checkpoints
 #
-# `torch.save` writes Python's pickle format, and reading a pickle can run any code. Since torch 2.6 `torch.load` therefore
-# reads with `weights_only=True`: tensors, numbers, strings, and dicts and lists of them. That is one reason to save
-# `state_dict()` and not the model; the other is that a pickled model needs the same source files again. What is printed
-# last?
+# `torch.save` writes Python's pickle format, and reading a pickle can run any code. Since torch 2.6 `torch.load`
+# therefore reads with `weights_only=True`: tensors, numbers, strings, and dicts and lists of them. That is one reason
+# to save `state_dict()` and not the model; the other is that a pickled model needs the same source files again. What is
+# printed last?
 # %% id=w04c-files
 model = nn.Linear(3, 2)
 with TemporaryDirectory() as folder:
@@ -203,14 +206,14 @@ with TemporaryDirectory() as folder:
         print("whole model:", type(error).__name__)
 # %% [markdown] id=w04c-files-after
 # `torch.load(path, map_location="cpu")` reads on a laptop what was written on a GPU. For weights alone the format
-# [safetensors](https://huggingface.co/docs/safetensors) is common: tensors and nothing else. `labkit.save` writes it, and
-# never a pickle.
+# [safetensors](https://huggingface.co/docs/safetensors) is common: tensors and nothing else. `labkit.save` writes it,
+# and never a pickle.
 #
 # ## Logs
 #
-# Long runs are watched while they run. *TensorBoard* is a web page that draws what a run has logged so far; torch writes its
-# files with a
-# [`SummaryWriter`](https://docs.pytorch.org/docs/2.13/tensorboard.html). One folder per run, and the page lays runs over each other:
+# Long runs are watched while they run. *TensorBoard* is a web page that draws what a run has logged so far; torch
+# writes its files with a [`SummaryWriter`](https://docs.pytorch.org/docs/2.13/tensorboard.html). One folder per run,
+# and the page lays runs over each other:
 #
 # | call | what it logs |
 # |---|---|
@@ -243,14 +246,15 @@ with TemporaryDirectory() as folder:
         read[run.name] = [event.value for event in events.Scalars("loss/train")]
 viz.curves(read, title="read back from two runs")
 # %% [markdown] id=w04c-log-after
-# For a run of your own write to a folder that stays: `SummaryWriter("runs/first try")`, which lies beside this notebook. Then open a terminal in
-# the course folder; the page is at the address that this prints:
+# For a run of your own write to a folder that stays: `SummaryWriter("runs/first try")`, which lies beside this
+# notebook. Then open a terminal in the course folder; the page is at the address that this prints:
 #
 # ```
 # .venv/bin/tensorboard --logdir weeks/week04_training/runs
 # ```
 #
-# No TensorBoard at hand? One line of text per epoch, appended to a file and flushed, does most of it: every program can read it, also after a crash.
+# No TensorBoard at hand? One line of text per epoch, appended to a file and flushed, does most of it: every program can
+# read it, also after a crash.
 # %% [markdown] id=w04c-repeat-md
 # ## Can a run be repeated?
 #
@@ -267,14 +271,15 @@ viz.curves(read, title="read back from two runs")
 # %% id=w04c-repeat
 print("(0.1 + 0.2) + 0.3 == 0.1 + (0.2 + 0.3):", (0.1 + 0.2) + 0.3 == 0.1 + (0.2 + 0.3))
 # %% [markdown] id=w04c-repeat-after
-# That is why this course never asks for a loss to five digits. Bit for bit on one machine, as in your checkpoint, is a fair
-# demand; across machines ask for properties: the loss at the start, the baseline beaten, in four of five seeds.
+# That is why this course never asks for a loss to five digits. Bit for bit on one machine, as in your checkpoint, is a
+# fair demand; across machines ask for properties: the loss at the start, the baseline beaten, in four of five seeds.
 #
 # ## What torch does that ours does not
 #
 # - Workers hand tensors over through shared memory; labkit's send them through a pipe.
 # - An `IterableDataset` streams data that has no index; each worker asks `get_worker_info()` which share is its own.
-# - `DistributedSampler` gives each of many machines its part of the same order. You will need its `set_epoch` in week 10.
+# - `DistributedSampler` gives each of many machines its part of the same order. You will need its `set_epoch` in week
+#   10.
 #
 # To read: `torch/utils/data/_utils/collate.py`, then `worker.py` beside it.
 # %% [markdown] id=w04c-built
@@ -289,21 +294,21 @@ print("(0.1 + 0.2) + 0.3 == 0.1 + (0.2 + 0.3):", (0.1 + 0.2) + 0.3 == 0.1 + (0.2
 # The question people ask next: *which seed should I take?* Any, and then a few others. A result that holds for one seed
 # only is an anecdote.
 #
-# **Further reading.** torch's notes on [reproducibility](https://docs.pytorch.org/docs/2.13/notes/randomness.html) and on
-# [serialization](https://docs.pytorch.org/docs/2.13/notes/serialization.html) · [getting started with transforms
+# **Further reading.** torch's notes on [reproducibility](https://docs.pytorch.org/docs/2.13/notes/randomness.html) and
+# on [serialization](https://docs.pytorch.org/docs/2.13/notes/serialization.html) · [getting started with transforms
 # v2](https://docs.pytorch.org/vision/0.28/auto_examples/transforms/plot_transforms_getting_started.html).
 # %% [markdown] id=w04c-instructor role=instructor
-# **Goals.** Learners can configure a DataLoader, write the two pipelines of an image task, save and load safely, and say
-# what can be repeated.
+# **Goals.** Learners can configure a DataLoader, write the two pipelines of an image task, save and load safely, and
+# say what can be repeated.
 #
-# **50 minutes.** 5 the surprise, with votes · 10 the table of arguments, each tied to what was built in notebook 01 · 15
-# exercise {w04.seeds} by show of hands, c and f longest · 10 exercise {w04.transforms} · 5 why a pickle is code · 5 the last table, filled in from
-# experience.
+# **50 minutes.** 5 the surprise, with votes · 10 the table of arguments, each tied to what was built in notebook 01 ·
+# 15 exercise {w04.seeds} by show of hands, c and f longest · 10 exercise {w04.transforms} · 5 why a pickle is code · 5
+# the last table, filled in from experience.
 #
-# **Misconceptions.** "One seed at the top is enough" (1c). "Workers shuffle differently" (1e). "More workers, more speed"
-# (they start as processes, and data in memory need none). "`ToDtype` scales" (2: not scaled). "Augmentation helps
-# evaluation, too" (2: augments in evaluation; averaging over several draws is another matter, and comes with the projects).
-# "A checkpoint is the pickled model" (files).
+# **Misconceptions.** "One seed at the top is enough" (1c). "Workers shuffle differently" (1e). "More workers, more
+# speed" (they start as processes, and data in memory need none). "`ToDtype` scales" (2: not scaled). "Augmentation
+# helps evaluation, too" (2: augments in evaluation; averaging over several draws is another matter, and comes with the
+# projects). "A checkpoint is the pickled model" (files).
 #
 # **To think about aloud.** In 1f, how would one make the numbers the same? Let each sample draw from its own generator,
 # seeded by seed, epoch and index.

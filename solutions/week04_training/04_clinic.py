@@ -1,9 +1,9 @@
 # %% [markdown] id=w04d-title
 # # Week 4 · 04 Clinic
 #
-# In about 60 minutes you will learn the order in which experienced people look for the fault in a training run, and use it
-# on five runs that are broken in the five most common ways. None of them stops with an error. Then you measure how far one
-# step goes, a number that tells a sick run from a healthy one while it is still running.
+# In about 60 minutes you will learn the order in which experienced people look for the fault in a training run, and use
+# it on five runs that are broken in the five most common ways. None of them stops with an error. Then you measure how
+# far one step goes, a number that tells a sick run from a healthy one while it is still running.
 # %% id=w04d-setup role=setup
 import math
 
@@ -21,8 +21,8 @@ Loader = list[tuple[torch.Tensor, torch.Tensor]]
 # %% [markdown] id=w04d-order-md
 # ## The order
 #
-# When a run does not learn, the temptation is to change something and run it again. Look first, in this order; each step
-# takes a minute and rules out everything before it.
+# When a run does not learn, the temptation is to change something and run it again. Look first, in this order; each
+# step takes a minute and rules out everything before it.
 #
 # | | look at | what you should see | if not |
 # |---|---|---|---|
@@ -32,8 +32,8 @@ Loader = list[tuple[torch.Tensor, torch.Tensor]]
 # | 4 | **gradients** of every parameter | there, finite, none of them 0, of similar size | detached, dead, exploding |
 # | 5 | **data**, as the model gets them | a person can tell the label | labels, order, scale, leak |
 #
-# Here is a healthy patient: 8 by 8 pictures of digits, a network with one hidden layer. Read the code once; the patients
-# below are this one, with one thing broken.
+# Here is a healthy patient: 8 by 8 pictures of digits, a network with one hidden layer. Read the code once; the
+# patients below are this one, with one thing broken.
 # %% id=w04d-healthy
 digits = datasets.digits()
 # float64, so that the curves below come out the same on every machine
@@ -141,9 +141,9 @@ check("w04.no_zero", train, fault=fault)
 healthy = train(network(), in_batches(x_train, y_train), epochs=4, lr=0.2)
 viz.curves({"as found": overshoots, "mended": healthy}, title="patient 1, before and after")
 # %% [markdown] id=w04d-zero-after-md
-# Without `zero_grad` each step repeats all steps before it, like a ball that never loses speed: it runs through the valley
-# and up the other side. **Seen at step 3 or 4 of the order**: on one batch the loss swings instead of falling, and the norm
-# of the gradient grows from step to step.
+# Without `zero_grad` each step repeats all steps before it, like a ball that never loses speed: it runs through the
+# valley and up the other side. **Seen at step 3 or 4 of the order**: on one batch the loss swings instead of falling,
+# and the norm of the gradient grows from step to step.
 
 
 # %% [markdown] id=w04d-mode-md
@@ -222,9 +222,9 @@ def fit(
 # %% id=w04d-mode-check role=check ex=w04.eval_mode
 check("w04.eval_mode", fit, fault=fault)
 # %% [markdown] id=w04d-mode-after
-# One epoch of dropout, then none: the run behaves as if nobody had asked for it, and nothing looks wrong from outside. No
-# curve gives it away. **Seen at step 4, if you ask**: put `assert model.training` before the first batch of each epoch.
-# Your `predict` of notebook 02 cannot cause it, because it puts the mode back.
+# One epoch of dropout, then none: the run behaves as if nobody had asked for it, and nothing looks wrong from outside.
+# No curve gives it away. **Seen at step 4, if you ask**: put `assert model.training` before the first batch of each
+# epoch. Your `predict` of notebook 02 cannot cause it, because it puts the mode back.
 
 
 # %% [markdown] id=w04d-shuffled-md
@@ -250,8 +250,8 @@ print(
 print(f"right on new data, below one in five: {share_right(model, x_new, y_new) < 0.2}")
 # %% [markdown] id=w04d-shuffled-menu
 # Steps 1 to 4 of the order find nothing here. Draw a batch with its labels, as in step 5, then set `fault` to one of
-# `"labels shuffled against inputs"`, `"learning rate too low"`, `"classes out of balance"`, and mend the code: draw *one*
-# order from the generator.
+# `"labels shuffled against inputs"`, `"learning rate too low"`, `"classes out of balance"`, and mend the code: draw
+# *one* order from the generator.
 # %% id=w04d-shuffled role=exercise ex=w04.shuffled
 ### BEGIN SOLUTION
 fault = "labels shuffled against inputs"
@@ -285,17 +285,17 @@ viz.image_grid(
     columns=4,
 )
 # %% [markdown] id=w04d-shuffled-after-md
-# A network can learn random labels by heart; a falling training loss proves only that it has room. The same fault comes in
-# many clothes: two files sorted differently, a row dropped on one side, a join on the wrong column. **Seen at step 5**:
-# look at pictures *with* labels, taken from the loader and not from the file.
+# A network can learn random labels by heart; a falling training loss proves only that it has room. The same fault comes
+# in many clothes: two files sorted differently, a row dropped on one side, a join on the wrong column. **Seen at step
+# 5**: look at pictures *with* labels, taken from the loader and not from the file.
 
 
 # %% [markdown] id=w04d-leak-md
 # ## Exercise
 #
 # Find the eights; only one row in 25 is one. So each rare row is repeated five times, as a simple way of giving it more
-# weight. The judge is again the nearest neighbor: it finds nearly every eight of the validation part, and then it meets new
-# data.
+# weight. The judge is again the nearest neighbor: it finds nearly every eight of the validation part, and then it meets
+# new data.
 # %% id=w04d-leak-symptom
 def prepare_as_found(
     labels: torch.Tensor, share: float, times: int, seed: int
@@ -327,8 +327,8 @@ print("eights found in the validation part:", eights_found(parts[0], parts[1]))
 print("eights found in new data:           ", eights_found(parts[0], later))
 # %% [markdown] id=w04d-leak-menu
 # Set `fault` to one of `"copies made before the split"`, `"validation part too small"`, `"not shuffled"`, and mend the
-# code: hold out `round(share * n)` of the n *rows*; then every rare row of the training part occurs `times` times in it,
-# all others once.
+# code: hold out `round(share * n)` of the n *rows*; then every rare row of the training part occurs `times` times in
+# it, all others once.
 # %% id=w04d-leak role=exercise ex=w04.leak
 ### BEGIN SOLUTION
 fault = "copies made before the split"
@@ -362,17 +362,17 @@ parts = [few[part] for part in prepare(is_eight[few], share=0.3, times=5, seed=0
 print("eights found in the validation part:", eights_found(parts[0], parts[1]))
 print("eights found in new data:           ", eights_found(parts[0], later))
 # %% [markdown] id=w04d-leak-after-md
-# The result got worse, and the program got better: as far as nine eights can tell, the two numbers now speak of the same
-# thing. **Seen at step 5, by suspicion**: a result that is too good is a symptom. Ask of every step before the split
-# whether it looked at more than one row: copies, as here; means and deviations; a choice of columns by how well they
-# predict.
+# The result got worse, and the program got better: as far as nine eights can tell, the two numbers now speak of the
+# same thing. **Seen at step 5, by suspicion**: a result that is too good is a symptom. Ask of every step before the
+# split whether it looked at more than one row: copies, as here; means and deviations; a choice of columns by how well
+# they predict.
 
 
 # %% [markdown] id=w04d-twice-md
 # ## Exercise
 #
-# The last patient is not wrong, only tired: after four epochs it has hardly moved. The dashed line is the healthy run with
-# the same learning rate. Compare the two at step 0, before anything was learned.
+# The last patient is not wrong, only tired: after four epochs it has hardly moved. The dashed line is the healthy run
+# with the same learning rate. Compare the two at step 0, before anything was learned.
 # %% id=w04d-twice-symptom
 def slow_as_found(model: nn.Module, loader: Loader, epochs: int, lr: float) -> list[float]:
     optimizer = torch.optim.SGD(model.parameters(), lr=lr)
@@ -433,10 +433,10 @@ def train_again(model: nn.Module, loader: Loader, epochs: int, lr: float) -> lis
 # %% id=w04d-twice-check role=check ex=w04.averaged_twice
 check("w04.averaged_twice", train_again, fault=fault)
 # %% [markdown] id=w04d-twice-after
-# The curve looks *better* than the healthy one: it starts at 0.05. That is the giveaway. **Seen at step 2**: ln 10 is 2.3,
-# and no network knows anything before it has learned. The opposite mistake, a sum where a mean belongs, starts at 115 and
-# explodes. Adam hides both, because it divides every gradient by its own size; weight decay and clipping then go wrong
-# instead.
+# The curve looks *better* than the healthy one: it starts at 0.05. That is the giveaway. **Seen at step 2**: ln 10 is
+# 2.3, and no network knows anything before it has learned. The opposite mistake, a sum where a mean belongs, starts at
+# 115 and explodes. Adam hides both, because it divides every gradient by its own size; weight decay and clipping then
+# go wrong instead.
 
 
 # %% [markdown] id=w04d-ratio-md
@@ -447,8 +447,8 @@ check("w04.averaged_twice", train_again, fault=fault)
 # $$\text{update ratio} = \frac{\lVert w_\text{after} - w_\text{before} \rVert}{\lVert w_\text{before} \rVert}$$
 #
 # About 0.001 per step is a common healthy size. Much less, and the layer hardly learns; much more, and each batch
-# overwrites what the last one taught. Below are the gradient norms and the update ratios of both layers over 20 steps, for
-# the healthy run and for patient 5.
+# overwrites what the last one taught. Below are the gradient norms and the update ratios of both layers over 20 steps,
+# for the healthy run and for patient 5.
 # %% id=w04d-ratio-fig
 def one_epoch(lr: float, shrink: float = 1.0) -> dict[str, list[float]]:
     """20 steps with plain gradient descent: gradient norms and update ratios of the weights of both layers, per step."""
@@ -495,9 +495,9 @@ viz.curves(
 
 
 # %% [markdown] id=w04d-ratio-md2
-# So the healthy run takes rather long steps at a rate of 0.1, and patient 5 rather short ones. Measure: at which learning
-# rate is the middle one (the median) of the 20 update ratios of the *last* layer 0.001? `middle_ratio` runs the experiment.
-# Set `rate`, right to 5 %.
+# So the healthy run takes rather long steps at a rate of 0.1, and patient 5 rather short ones. Measure: at which
+# learning rate is the middle one (the median) of the 20 update ratios of the *last* layer 0.001? `middle_ratio` runs
+# the experiment. Set `rate`, right to 5 %.
 # %% id=w04d-ratio role=exercise ex=w04.update_ratio
 def middle_ratio(lr: float) -> float:
     """The median update ratio of the last layer over one epoch of 20 steps."""
@@ -524,9 +524,9 @@ rate = 0.01 * 0.001 / middle_ratio(0.01)  # the ratio grows in proportion to the
 # %% id=w04d-ratio-check role=check ex=w04.update_ratio
 check("w04.update_ratio", rate)
 # %% [markdown] id=w04d-ratio-after
-# A thousandth is a rule of thumb for long runs with Adam-like optimizers, not a law: this small network trains well at 0.1,
-# where its ratios are near 0.01, because it has only minutes to live. What the number is good for is comparison: layers
-# with each other, today with yesterday, this run with the one that worked.
+# A thousandth is a rule of thumb for long runs with Adam-like optimizers, not a law: this small network trains well at
+# 0.1, where its ratios are near 0.01, because it has only minutes to live. What the number is good for is comparison:
+# layers with each other, today with yesterday, this run with the one that worked.
 #
 # ## The chart at the bedside
 #
@@ -550,25 +550,25 @@ check("w04.update_ratio", rate)
 # - A fault is named before it is mended, and one thing is changed at a time.
 # - Update ratios compare a step with the weight it changes.
 #
-# The question people ask next: *my run is healthy and still only 85 % right; what now?* A model that knows what a picture
-# is. Week 5 builds it.
+# The question people ask next: *my run is healthy and still only 85 % right; what now?* A model that knows what a
+# picture is. Week 5 builds it.
 #
-# **Further reading.** A. Karpathy, [A recipe for training neural networks](http://karpathy.github.io/2019/04/25/recipe/) ·
-# C. Zhang and others, [Understanding deep learning requires rethinking generalization](https://arxiv.org/abs/1611.03530),
-# networks that learn random labels · J. Howard and S. Gugger, *Deep Learning for Coders*, the chapter on the training
-# process.
+# **Further reading.** A. Karpathy, [A recipe for training neural
+# networks](http://karpathy.github.io/2019/04/25/recipe/) · C. Zhang and others, [Understanding deep learning requires
+# rethinking generalization](https://arxiv.org/abs/1611.03530), networks that learn random labels · J. Howard and S.
+# Gugger, *Deep Learning for Coders*, the chapter on the training process.
 # %% [markdown] id=w04d-instructor role=instructor
-# **Goals.** Learners follow the order before they change anything, recognize the five faults by their symptoms, and read a
-# plot of update ratios.
+# **Goals.** Learners follow the order before they change anything, recognize the five faults by their symptoms, and
+# read a plot of update ratios.
 #
-# **50 minutes.** 5 the order, on the healthy patient · 30 the five patients in groups, one each: symptom, name, mend, and
-# which step of the order would have found it; two minutes per group to present · 10 the two plots of exercise {w04.update_ratio} together,
-# predictions first · 5 the chart, extended by what people have met.
+# **50 minutes.** 5 the order, on the healthy patient · 30 the five patients in groups, one each: symptom, name, mend,
+# and which step of the order would have found it; two minutes per group to present · 10 the two plots of exercise
+# {w04.update_ratio} together, predictions first · 5 the chart, extended by what people have met.
 #
 # **Misconceptions.** "The rate was too high" (1: it hides the fault). "`no_grad` and `eval` are the same" (2). "The
-# training loss falls, so it learns" (3). "Oversampling is part of cleaning the data" (4). "A lower loss is a better run"
-# (5: it starts at 0.05). "The gradient norm has a right size" (6: compare with the weight).
+# training loss falls, so it learns" (3). "Oversampling is part of cleaning the data" (4). "A lower loss is a better
+# run" (5: it starts at 0.05). "The gradient norm has a right size" (6: compare with the weight).
 #
-# **To think about aloud.** Which of the five would a test have caught? 1, 3 and 5 by overfitting one batch with labels one
-# knows; 2 by an assert on the mode; 4 only by asking whether a row is on both sides. Why does patient 3 get worse with more
-# training? Its mistakes become more confident.
+# **To think about aloud.** Which of the five would a test have caught? 1, 3 and 5 by overfitting one batch with labels
+# one knows; 2 by an assert on the mode; 4 only by asking whether a row is on both sides. Why does patient 3 get worse
+# with more training? Its mistakes become more confident.

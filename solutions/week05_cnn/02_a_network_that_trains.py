@@ -1,9 +1,9 @@
 # %% [markdown] id=w05b-title
 # # Week 5 · 02 A network that trains
 #
-# In about 75 minutes you will write the two inventions that made deep networks trainable, batch normalization and the residual block, and build
-# a small ResNet out of them. You load torch's weights into it and compare layer by layer. At the end it reads clothes better than an MLP with
-# more parameters, five times over.
+# In about 75 minutes you will write the two inventions that made deep networks trainable, batch normalization and the
+# residual block, and build a small ResNet out of them. You load torch's weights into it and compare layer by layer. At
+# the end it reads clothes better than an MLP with more parameters, five times over.
 # %% id=w05b-setup role=setup
 import itertools
 
@@ -22,9 +22,9 @@ torch.set_num_threads(1)
 # %% [markdown] id=w05b-surprise
 # ## A surprise first
 #
-# Twenty convolutions in a row, each followed by a ReLU, weights as torch draws them, on the same 16 pictures. How large are the numbers that come out
-# at the end, compared with those that go in? The second curve adds one thing after every convolution: subtract the mean of each channel, divide by its
-# standard deviation. Decide, then run it.
+# Twenty convolutions in a row, each followed by a ReLU, weights as torch draws them, on the same 16 pictures. How large
+# are the numbers that come out at the end, compared with those that go in? The second curve adds one thing after every
+# convolution: subtract the mean of each channel, divide by its standard deviation. Decide, then run it.
 # %% id=w05b-surprise-code
 torch.manual_seed(0)
 pictures = torch.randn(16, 8, 12, 12, dtype=torch.float64)
@@ -43,24 +43,27 @@ viz.curves(
 
 
 # %% [markdown] id=w05b-bn-md
-# After 20 layers the plain signal is gone, and so would be its gradient. Normalized, it stays about as large as it was, whatever the weights are. This is
-# *batch normalization*: measure on the batch at hand, and correct.
+# After 20 layers the plain signal is gone, and so would be its gradient. Normalized, it stays about as large as it was,
+# whatever the weights are. This is *batch normalization*: measure on the batch at hand, and correct.
 #
 # ## Exercise
 #
-# Each channel has its own mean and variance, over all images *and* all places: axes (0, 2, 3). Then a learned scale and shift, one of each per channel:
+# Each channel has its own mean and variance, over all images *and* all places: axes (0, 2, 3). Then a learned scale and
+# shift, one of each per channel:
 #
 # $$y = \gamma\, \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + \beta$$
 #
-# - **Training**: μ and σ² come from the batch. σ² divides by n, all the numbers of the channel: `x.var(dims, correction=0)`, the *biased* variance.
-# - **Evaluation**: there may be one picture, or a strange batch, and its answer must not depend on its neighbors. So training keeps *running* averages,
-#   and evaluation uses those: `running = (1 - momentum) * running + momentum * new`. In torch, `momentum` is the weight of the *new* value, 0.1.
-#   (Elsewhere it is the weight of the old one, 0.9.)
-# - The running variance takes the *unbiased* variance, which divides by n − 1. One line of torch, and the most asked question about this layer.
+# - **Training**: μ and σ² come from the batch. σ² divides by n, all the numbers of the channel: `x.var(dims,
+#   correction=0)`, the *biased* variance.
+# - **Evaluation**: there may be one picture, or a strange batch, and its answer must not depend on its neighbors. So
+#   training keeps *running* averages, and evaluation uses those: `running = (1 - momentum) * running + momentum * new`.
+#   In torch, `momentum` is the weight of the *new* value, 0.1. (Elsewhere it is the weight of the old one, 0.9.)
+# - The running variance takes the *unbiased* variance, which divides by n − 1. One line of torch, and the most asked
+#   question about this layer.
 # - Running averages are a record, not a part of the computation: update them in place under `torch.no_grad()`.
 #
-# One channel, values 1 and 3, momentum 0.1, from running mean 0 and variance 1: μ = 2, σ² = 1, output −1 and 1; then running mean 0.2, running variance
-# 0.9 · 1 + 0.1 · 2 = 1.1.
+# One channel, values 1 and 3, momentum 0.1, from running mean 0 and variance 1: μ = 2, σ² = 1, output −1 and 1; then
+# running mean 0.2, running variance 0.9 · 1 + 0.1 · 2 = 1.1.
 # %% id=w05b-bn role=exercise ex=w05.batch_norm
 class BatchNorm2d(nn.Module):
     """Normalize each channel of (N, C, H, W): by the batch in training, by running averages in evaluation."""
@@ -94,20 +97,22 @@ check("w05.batch_norm", BatchNorm2d)
 # %% [markdown] id=w05b-block-md
 # ## Exercise
 #
-# Normalization keeps the numbers alive. Very deep networks still trained *worse* than shallow ones, on their own training data. The cure: let a block of
-# layers compute not the result, but what to *add* to its input. If there is nothing to add, zeros will do, and the gradient always has a way around.
+# Normalization keeps the numbers alive. Very deep networks still trained *worse* than shallow ones, on their own
+# training data. The cure: let a block of layers compute not the result, but what to *add* to its input. If there is
+# nothing to add, zeros will do, and the gradient always has a way around.
 #
 # ```
 #   x ──── conv1 ─ bn1 ─ relu ─ conv2 ─ bn2 ──── + ── relu ──>
 #   └───────────────── downsample ───────────────┘
 # ```
 #
-# Both convolutions are 3×3 with padding 1 and no bias (the batch norm has one). `conv1` takes the block from `channels_in` to `channels`, and has the stride.
-# If the stride is not 1 or the channels change, `x` no longer fits: then `downsample` is an `nn.Sequential` of a 1×1 convolution with the same stride,
-# without bias, and a batch norm. Otherwise `downsample` is `None` and `x` itself is added.
+# Both convolutions are 3×3 with padding 1 and no bias (the batch norm has one). `conv1` takes the block from
+# `channels_in` to `channels`, and has the stride. If the stride is not 1 or the channels change, `x` no longer fits:
+# then `downsample` is an `nn.Sequential` of a 1×1 convolution with the same stride, without bias, and a batch norm.
+# Otherwise `downsample` is `None` and `x` itself is added.
 #
-# Use `nn.Conv2d(channels_in, channels, size, stride, padding, bias=False)` and your own `BatchNorm2d`. The names of the parts matter: weights are loaded by
-# name, and these are torchvision's.
+# Use `nn.Conv2d(channels_in, channels, size, stride, padding, bias=False)` and your own `BatchNorm2d`. The names of the
+# parts matter: weights are loaded by name, and these are torchvision's.
 # %% id=w05b-block role=exercise ex=w05.block
 class BasicBlock(nn.Module):
     """relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut): (N, channels_in, H, W) -> (N, channels, H/stride, W/stride)"""
@@ -150,9 +155,10 @@ check("w05.block", BasicBlock)
 # | | average pooling to a grid of `grid` × `grid`, then flatten | 108 |
 # | `fc` | linear, to the classes | 10 |
 #
-# With `grid=1` this is *global average pooling*: one number per channel, wherever something was, and any size of picture fits.
-# [`F.adaptive_avg_pool2d(x, grid)`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.functional.adaptive_avg_pool2d.html) does it, `x.flatten(1)` keeps the
-# batch. `itertools.pairwise((8, 12, 16))` gives (8, 12), (12, 16).
+# With `grid=1` this is *global average pooling*: one number per channel, wherever something was, and any size of
+# picture fits. [`F.adaptive_avg_pool2d(x,
+# grid)`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.functional.adaptive_avg_pool2d.html) does it,
+# `x.flatten(1)` keeps the batch. `itertools.pairwise((8, 12, 16))` gives (8, 12), (12, 16).
 #
 # The check loads weights by name and compares *every part in turn*, so that it can name the first one that differs.
 # %% id=w05b-resnet role=exercise ex=w05.resnet
@@ -183,9 +189,10 @@ check("w05.resnet", SmallResNet)
 # %% [markdown] id=w05b-layers-md
 # ## The first layer that differs
 #
-# The same network of torch's own parts: `nn.BatchNorm2d` and torchvision's `BasicBlock`. Its weights go into yours by name. When two networks ought to agree and do
-# not, do not stare at the logits: hook every part of both, and look for the *first* that differs. All later ones differ because of it. (The hook keeps a
-# `clone`: torchvision's ReLU works in place, and would overwrite what the hook has seen.)
+# The same network of torch's own parts: `nn.BatchNorm2d` and torchvision's `BasicBlock`. Its weights go into yours by
+# name. When two networks ought to agree and do not, do not stare at the logits: hook every part of both, and look for
+# the *first* that differs. All later ones differ because of it. (The hook keeps a `clone`: torchvision's ReLU works in
+# place, and would overwrite what the hook has seen.)
 # %% id=w05b-layers
 class TorchResNet(nn.Module):
     """The network above, of torch's and torchvision's own parts."""
@@ -244,8 +251,9 @@ mine.blocks[1].bn1.eps = 1e-3  # a fault, planted
 print("first difference:", first_difference(mine, theirs, pictures))
 mine.blocks[1].bn1.eps = 1e-5
 # %% [markdown] id=w05b-own-md
-# One more: the convolutions of notebook 01 are yours as well. `labkit.mine.of("convolution")` brings your answers here (or the reference where one is still open). Put
-# your `conv2d` into every layer: then each convolution, each batch norm and each block of this network is your code.
+# One more: the convolutions of notebook 01 are yours as well. `labkit.mine.of("convolution")` brings your answers here
+# (or the reference where one is still open). Put your `conv2d` into every layer: then each convolution, each batch norm
+# and each block of this network is your code.
 # %% id=w05b-own
 convolution = labkit.mine.of("convolution")
 for layer in mine.modules():
@@ -259,9 +267,11 @@ print("first difference with your conv2d:", first_difference(mine, theirs, pictu
 # %% [markdown] id=w05b-milestone-md
 # ## Milestone: fewer parameters, more right
 #
-# Fashion-MNIST: clothes of ten kinds. Two networks under a cap of 4,000 parameters. The MLP sees 784 unrelated numbers and spends nearly all its parameters on five
-# hidden units. Your ResNet, with fewer parameters, knows one thing about pictures: what is worth finding in one place is worth finding in another. Same 6,000
-# pictures, same two epochs, same optimizer and learning rate; tested on 2,000 pictures that neither has seen. Five seeds, so that it is not luck. It takes about half a minute.
+# Fashion-MNIST: clothes of ten kinds. Two networks under a cap of 4,000 parameters. The MLP sees 784 unrelated numbers
+# and spends nearly all its parameters on five hidden units. Your ResNet, with fewer parameters, knows one thing about
+# pictures: what is worth finding in one place is worth finding in another. Same 6,000 pictures, same two epochs, same
+# optimizer and learning rate; tested on 2,000 pictures that neither has seen. Five seeds, so that it is not luck. It
+# takes about half a minute.
 # %% id=w05b-milestone-nets
 def resnet() -> nn.Module:
     return SmallResNet(1, (8, 12), 3, 10)
@@ -322,35 +332,41 @@ print("in at least 4 of 5 seeds:", sum(verdicts) >= 4)
 # | pooling to a grid | [`nn.AdaptiveAvgPool2d`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.AdaptiveAvgPool2d.html) |
 # | `outputs` | [`register_forward_hook`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.Module.html#torch.nn.Module.register_forward_hook) |
 #
-# In torch's source the layer is `torch/nn/modules/batchnorm.py`, its arithmetic `aten/src/ATen/native/Normalization.cpp`; the block is
-# `torchvision/models/resnet.py`, which you can now read from top to bottom.
+# In torch's source the layer is `torch/nn/modules/batchnorm.py`, its arithmetic
+# `aten/src/ATen/native/Normalization.cpp`; the block is `torchvision/models/resnet.py`, which you can now read from top
+# to bottom.
 # %% [markdown] id=w05b-built
 # ## What you built
 #
-# - Batch norm measures each channel over images and places: the biased variance to normalize, the unbiased one for the record.
-# - Training depends on the whole batch; evaluation uses the record. Forgetting `eval()` is therefore a bug that does not crash.
+# - Batch norm measures each channel over images and places: the biased variance to normalize, the unbiased one for the
+#   record.
+# - Training depends on the whole batch; evaluation uses the record. Forgetting `eval()` is therefore a bug that does
+#   not crash.
 # - A residual block computes what to add. The shortcut fits sizes with a 1×1 convolution when it has to.
 # - Weights move between networks by the names of their parts; the first part that differs is the one to look at.
 # - With fewer parameters than the MLP your ResNet is right more often, because it shares them across places.
 #
-# The question people ask next: *do I have to train all of this myself every time?* No: take a network that somebody trained, and exchange its last layer. The next
-# notebook does that.
+# The question people ask next: *do I have to train all of this myself every time?* No: take a network that somebody
+# trained, and exchange its last layer. The next notebook does that.
 #
 # **Further reading.** S. Ioffe, C. Szegedy, [Batch normalization](https://arxiv.org/abs/1502.03167) · K. He et al.,
-# [Deep residual learning for image recognition](https://arxiv.org/abs/1512.03385) · S. Santurkar et al.,
-# [How does batch normalization help optimization?](https://arxiv.org/abs/1805.11604), which tests the usual explanation.
+# [Deep residual learning for image recognition](https://arxiv.org/abs/1512.03385) · S. Santurkar et al., [How does
+# batch normalization help optimization?](https://arxiv.org/abs/1805.11604), which tests the usual explanation.
 # %% [markdown] id=w05b-instructor role=instructor
-# **Goals.** Learners can say what batch norm does in each mode, build a residual block that takes torchvision's weights, and find the first of many layers
-# that is wrong.
+# **Goals.** Learners can say what batch norm does in each mode, build a residual block that takes torchvision's
+# weights, and find the first of many layers that is wrong.
 #
-# **50 minutes.** 5 the surprise, the size of the number written down first · 15 exercise {w05.batch_norm}, the two-number example worked on the board, then the two variances ·
-# 10 exercise {w05.block}, the drawing copied by hand · 10 exercise {w05.resnet} · 10 the milestone on the projector while the class guesses what five hidden units can know. Layer by layer
-# is for home, or for the first learner whose check names a layer.
+# **50 minutes.** 5 the surprise, the size of the number written down first · 15 exercise {w05.batch_norm}, the
+# two-number example worked on the board, then the two variances · 10 exercise {w05.block}, the drawing copied by hand ·
+# 10 exercise {w05.resnet} · 10 the milestone on the projector while the class guesses what five hidden units can know.
+# Layer by layer is for home, or for the first learner whose check names a layer.
 #
-# **Misconceptions.** "momentum 0.1 keeps a tenth of the old" (1). "One variance for both uses" (1). "The mean of a channel is over the batch only" (1: per place).
-# "The running averages are part of the graph" (1: then every batch of the past is kept alive). "The ReLU comes before the sum" (2). "The stride belongs to both
-# convolutions" (2). "Average pooling needs the size of the picture" (3).
+# **Misconceptions.** "momentum 0.1 keeps a tenth of the old" (1). "One variance for both uses" (1). "The mean of a
+# channel is over the batch only" (1: per place). "The running averages are part of the graph" (1: then every batch of
+# the past is kept alive). "The ReLU comes before the sum" (2). "The stride belongs to both convolutions" (2). "Average
+# pooling needs the size of the picture" (3).
 #
-# **To think about aloud.** Why has the convolution no bias? The batch norm subtracts it again at once, and has one of its own. Why does the MLP lose although it can
-# represent more? It has to learn every place anew from the same 6,000 pictures. What would happen to the comparison if all pictures had their pixels shuffled in the same
-# way? The MLP would not notice, the ResNet would lose what it knows.
+# **To think about aloud.** Why has the convolution no bias? The batch norm subtracts it again at once, and has one of
+# its own. Why does the MLP lose although it can represent more? It has to learn every place anew from the same 6,000
+# pictures. What would happen to the comparison if all pictures had their pixels shuffled in the same way? The MLP would
+# not notice, the ResNet would lose what it knows.

@@ -1,8 +1,9 @@
 # %% [markdown] id=w05c-title
 # # Week 5 · 03 In PyTorch
 #
-# In about 45 minutes you will know torch's convolution layers and torchvision's models well enough to open one up, take what any layer of it computes, and put a new
-# last layer on it. At the end a network that knows seven kinds of clothes learns three others from two pictures of each.
+# In about 45 minutes you will know torch's convolution layers and torchvision's models well enough to open one up, take
+# what any layer of it computes, and put a new last layer on it. At the end a network that knows seven kinds of clothes
+# learns three others from two pictures of each.
 # %% id=w05c-setup role=setup
 import torch
 import torch.nn.functional as F
@@ -18,8 +19,9 @@ torch.set_num_threads(1)
 # %% [markdown] id=w05c-surprise
 # ## A surprise first
 #
-# ResNet-18, the network of a thousand papers: 18 layers, 20 convolutions and a linear layer. Where do you expect most of its parameters: at the beginning, where the
-# pictures are large, or at the end? And where most of the work? Decide, then run it.
+# ResNet-18, the network of a thousand papers: 18 layers, 20 convolutions and a linear layer. Where do you expect most
+# of its parameters: at the beginning, where the pictures are large, or at the end? And where most of the work? Decide,
+# then run it.
 # %% id=w05c-surprise-code
 model = torchvision.models.resnet18(weights=None)  # random weights: nothing is downloaded
 total = sum(p.numel() for p in model.parameters())
@@ -39,12 +41,13 @@ for name, side in places.items():
     print(f"{name:8}{parameters:12,}{parameters / total:8.1%}{work:18,}")
 print(f"{'all':8}{total:12,}")
 # %% [markdown] id=w05c-surprise-after
-# The last stage holds 72 % of the parameters and does no more work than the first, because its pictures are 64 times smaller. Parameters are paid for in memory,
-# multiplications in time, and you counted both in notebook 01.
+# The last stage holds 72 % of the parameters and does no more work than the first, because its pictures are 64 times
+# smaller. Parameters are paid for in memory, multiplications in time, and you counted both in notebook 01.
 #
 # ## The layer
 #
-# [`nn.Conv2d`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.Conv2d.html) is your `conv2d` with parameters of its own:
+# [`nn.Conv2d`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.Conv2d.html) is your `conv2d` with parameters of
+# its own:
 #
 # | argument | meaning |
 # |---|---|
@@ -60,9 +63,10 @@ print("nn.Conv2d(8, 8, 3, groups=8).weight:", tuple(nn.Conv2d(8, 8, 3, groups=8)
 # %% [markdown] id=w05c-last-md
 # ## Channels last
 #
-# The shape of a batch is (N, C, H, W), always. How it *lies in memory* is another matter, as you know since week 1: `x.to(memory_format=torch.channels_last)` keeps the
-# shape and changes the strides, so that the channels of one pixel are neighbors. Many processors convolve faster that way, graphics cards with half precision above all.
-# Convert the model and the input; every layer in between keeps the format.
+# The shape of a batch is (N, C, H, W), always. How it *lies in memory* is another matter, as you know since week 1:
+# `x.to(memory_format=torch.channels_last)` keeps the shape and changes the strides, so that the channels of one pixel
+# are neighbors. Many processors convolve faster that way, graphics cards with half precision above all. Convert the
+# model and the input; every layer in between keeps the format.
 # %% id=w05c-last
 x = torch.arange(120.0).reshape(2, 3, 4, 5)
 last = x.to(memory_format=torch.channels_last)
@@ -76,13 +80,15 @@ print("the format goes through:", convolved.is_contiguous(memory_format=torch.ch
 # %% [markdown] id=w05c-features-md
 # ## Exercise
 #
-# A trained network is more than its answers: the numbers inside it, its *features*, describe a picture better than its pixels do. To get them out without changing the
-# model, hang a *hook* on a layer: a function that torch calls with the layer, its inputs and its output, every time the layer is used.
+# A trained network is more than its answers: the numbers inside it, its *features*, describe a picture better than its
+# pixels do. To get them out without changing the model, hang a *hook* on a layer: a function that torch calls with the
+# layer, its inputs and its output, every time the layer is used.
 #
 # Write `features`: find the part by its name with
-# [`model.get_submodule(name)`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.Module.html#torch.nn.Module.get_submodule), hang a hook on it with
-# [`register_forward_hook`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.Module.html#torch.nn.Module.register_forward_hook), run the model, take the hook off
-# (`handle.remove()`), return what it caught. Three cautions:
+# [`model.get_submodule(name)`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.Module.html#torch.nn.Module.get_submodule),
+# hang a hook on it with
+# [`register_forward_hook`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.Module.html#torch.nn.Module.register_forward_hook),
+# run the model, take the hook off (`handle.remove()`), return what it caught. Three cautions:
 #
 # - No gradient is needed: run the model under `torch.no_grad()`.
 # - Keep a `clone` of the output: a ReLU that works in place would overwrite it right after your hook has seen it.
@@ -114,12 +120,13 @@ for name in ("conv1", "layer1", "layer3.1.conv2", "layer4", "avgpool"):
 # %% [markdown] id=w05c-transfer-md
 # ## Exercise
 #
-# *Transfer learning*: somebody has trained a network on much data; you have little. Its first layers find edges and shapes that your pictures have as well. So keep them as
-# they are, *frozen*, and train only a new last layer.
+# *Transfer learning*: somebody has trained a network on much data; you have little. Its first layers find edges and
+# shapes that your pictures have as well. So keep them as they are, *frozen*, and train only a new last layer.
 #
-# Freezing is one attribute: a parameter with `requires_grad = False` gets no gradient, and the optimizer leaves it alone. Freeze every parameter of the model, then
-# exchange its last layer `model.fc` for a new `nn.Linear` with as many inputs as the old one (`model.fc.in_features`) and one output per class. Parameters of a new layer want
-# gradients from the start. Return the model.
+# Freezing is one attribute: a parameter with `requires_grad = False` gets no gradient, and the optimizer leaves it
+# alone. Freeze every parameter of the model, then exchange its last layer `model.fc` for a new `nn.Linear` with as many
+# inputs as the old one (`model.fc.in_features`) and one output per class. Parameters of a new layer want gradients from
+# the start. Return the model.
 # %% id=w05c-transfer role=exercise ex=w05.transfer
 def transfer(model: nn.Module, classes: int) -> nn.Module:
     """The same model, all parameters frozen but those of a new last layer `fc` for other classes."""
@@ -134,12 +141,14 @@ def transfer(model: nn.Module, classes: int) -> nn.Module:
 # %% id=w05c-transfer-check role=check ex=w05.transfer
 check("w05.transfer", transfer)
 # %% [markdown] id=w05c-frozen-md
-# One trap remains. Batch norm has numbers that are not parameters: its running averages. In training mode they move, frozen or not, and your frozen network is no longer
-# the one you took over. So a frozen part also belongs in evaluation mode, `model.eval()`.
+# One trap remains. Batch norm has numbers that are not parameters: its running averages. In training mode they move,
+# frozen or not, and your frozen network is no longer the one you took over. So a frozen part also belongs in evaluation
+# mode, `model.eval()`.
 #
 # ## Two pictures of each
 #
-# No weights are downloaded here, so train a network first: on seven of the ten kinds of clothes, without dresses, bags and boots. It takes about ten seconds.
+# No weights are downloaded here, so train a network first: on seven of the ten kinds of clothes, without dresses, bags
+# and boots. It takes about ten seconds.
 # %% id=w05c-base
 clothes, unseen = datasets.fashion_mnist("train"), datasets.fashion_mnist("test")
 images, labels = torch.from_numpy(clothes.images)[:, None], torch.from_numpy(clothes.labels)
@@ -198,8 +207,9 @@ print(
     accuracy(base, test_images[rows], kinds) > 0.75,
 )
 # %% [markdown] id=w05c-fewshot-md
-# Now the three others, from two pictures of each. One network starts from nothing and may change all its weights. The other one is `base` with a new head by your `transfer`. Both
-# take 100 steps on the same six pictures and are tested on the 600 test pictures of these kinds. Five times, with other pictures. Which one wins, and how surely?
+# Now the three others, from two pictures of each. One network starts from nothing and may change all its weights. The
+# other one is `base` with a new head by your `transfer`. Both take 100 steps on the same six pictures and are tested on
+# the 600 test pictures of these kinds. Five times, with other pictures. Which one wins, and how surely?
 # %% id=w05c-fewshot
 rows, kinds = rows_of(new, test_labels)
 weights = {name: value.clone() for name, value in base.state_dict().items()}
@@ -235,8 +245,9 @@ viz.image_grid(
 # | hooks | [`Module.register_forward_hook`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.Module.html#torch.nn.Module.register_forward_hook) |
 # | channels last | [`torch.memory_format`](https://docs.pytorch.org/docs/2.13/tensor_attributes.html#torch-memory-format) |
 #
-# In torch's source the layers are `torch/nn/modules/conv.py`, `pooling.py` and `batchnorm.py`; torchvision's ResNets are `torchvision/models/resnet.py`. A model with downloaded weights
-# also needs the preprocessing that it was trained with: `torchvision.models.ResNet18_Weights.DEFAULT.transforms()`.
+# In torch's source the layers are `torch/nn/modules/conv.py`, `pooling.py` and `batchnorm.py`; torchvision's ResNets
+# are `torchvision/models/resnet.py`. A model with downloaded weights also needs the preprocessing that it was trained
+# with: `torchvision.models.ResNet18_Weights.DEFAULT.transforms()`.
 # %% [markdown] id=w05c-built
 # ## What you know now
 #
@@ -246,19 +257,26 @@ viz.image_grid(
 # - `requires_grad = False` freezes parameters; `eval()` freezes running averages. Transfer learning needs both.
 # - Features learned on other classes are worth more than a fresh start when pictures are few.
 #
-# The question people ask next: *what does the network look at?* The clinic shows it, and finds a network that looks at the wrong thing.
+# The question people ask next: *what does the network look at?* The clinic shows it, and finds a network that looks at
+# the wrong thing.
 #
-# **Further reading.** J. Yosinski et al., [How transferable are features in deep neural networks?](https://arxiv.org/abs/1411.1792) · torch's tutorial on
-# [transfer learning](https://docs.pytorch.org/tutorials/beginner/transfer_learning_tutorial.html) · torch's tutorial on
-# [channels last](https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html).
+# **Further reading.** J. Yosinski et al., [How transferable are features in deep neural
+# networks?](https://arxiv.org/abs/1411.1792) · torch's tutorial on [transfer
+# learning](https://docs.pytorch.org/tutorials/beginner/transfer_learning_tutorial.html) · torch's tutorial on [channels
+# last](https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html).
 # %% [markdown] id=w05c-instructor role=instructor
-# **Goals.** Learners can read the printout of a torchvision model, take the output of any layer, and freeze a network with a new head.
+# **Goals.** Learners can read the printout of a torchvision model, take the output of any layer, and freeze a network
+# with a new head.
 #
-# **50 minutes.** 10 the surprise, both columns guessed first · 5 the layer and its arguments · 5 channels last, strides predicted before the cell runs · 15 exercise {w05.features}; leave one
-# hook on purpose and run the model twice · 10 exercise {w05.transfer} · 5 the six pictures and the table.
+# **50 minutes.** 10 the surprise, both columns guessed first · 5 the layer and its arguments · 5 channels last, strides
+# predicted before the cell runs · 15 exercise {w05.features}; leave one hook on purpose and run the model twice · 10
+# exercise {w05.transfer} · 5 the six pictures and the table.
 #
-# **Misconceptions.** "Large pictures need many parameters" (surprise). "channels_last is shape (N, H, W, C)": the shape stays. "A hook sees the final answer" (1). "The output that a hook
-# saw stays as it was" (1: overwritten in place). "Freezing after the new head" (2: then nothing is trained at all). "Frozen parameters are enough" (batch norm goes on moving).
+# **Misconceptions.** "Large pictures need many parameters" (surprise). "channels_last is shape (N, H, W, C)": the shape
+# stays. "A hook sees the final answer" (1). "The output that a hook saw stays as it was" (1: overwritten in place).
+# "Freezing after the new head" (2: then nothing is trained at all). "Frozen parameters are enough" (batch norm goes on
+# moving).
 #
-# **To think about aloud.** Why does the network from scratch do as well as it does with six pictures? Dresses, bags and boots differ in outline; try `new = [2, 4, 6]`, pullover, coat and
-# shirt, where both are poor. When is it worth to unfreeze? With more pictures, at a tenth of the learning rate, the last block first.
+# **To think about aloud.** Why does the network from scratch do as well as it does with six pictures? Dresses, bags and
+# boots differ in outline; try `new = [2, 4, 6]`, pullover, coat and shirt, where both are poor. When is it worth to
+# unfreeze? With more pictures, at a tenth of the learning rate, the last block first.

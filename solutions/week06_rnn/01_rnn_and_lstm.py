@@ -1,8 +1,9 @@
 # %% [markdown] id=w06a-title
 # # Week 6 · 01 RNN and LSTM
 #
-# In about 100 minutes you will build networks with a memory: the plain RNN, the LSTM and the GRU, in layers, in both directions, and trained on
-# sequences without an end. At the end five LSTMs made of your cell remember two numbers over a hundred steps, and five plain RNNs forget them.
+# In about 100 minutes you will build networks with a memory: the plain RNN, the LSTM and the GRU, in layers, in both
+# directions, and trained on sequences without an end. At the end five LSTMs made of your cell remember two numbers over
+# a hundred steps, and five plain RNNs forget them.
 # %% id=w06a-setup role=setup
 import math
 from collections.abc import Callable
@@ -20,8 +21,9 @@ State = tuple[torch.Tensor, torch.Tensor]  # h, c
 # %% [markdown] id=w06a-surprise
 # ## A surprise first
 #
-# A vector of length 1 goes through the same matrix a hundred times. The three matrices are rotations, made a little shorter, left alone, or made a
-# little longer: by 0.9, by 1 and by 1.1. How long is the vector after a hundred steps? Write down three guesses, then run the cell.
+# A vector of length 1 goes through the same matrix a hundred times. The three matrices are rotations, made a little
+# shorter, left alone, or made a little longer: by 0.9, by 1 and by 1.1. How long is the vector after a hundred steps?
+# Write down three guesses, then run the cell.
 # %% id=w06a-surprise-code
 rotation, _ = torch.linalg.qr(
     torch.randn(32, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -47,19 +49,21 @@ viz.curves(
 
 
 # %% [markdown] id=w06a-surprise-after
-# More than ten thousand times shorter, or longer, for a tenth less or more. A recurrent network uses one matrix at every step, and so does its gradient
-# on the way back. Everything in this notebook is about living with that.
+# More than ten thousand times shorter, or longer, for a tenth less or more. A recurrent network uses one matrix at
+# every step, and so does its gradient on the way back. Everything in this notebook is about living with that.
 #
 # ## A network with a memory
 #
-# A sentence, a melody, a temperature curve: sequences have no fixed length, and order matters. A *recurrent* network reads one step at a time and keeps
-# a *state*, a vector h of H numbers. At each step it makes the new state from the input and the old state, with the same weights every time:
+# A sentence, a melody, a temperature curve: sequences have no fixed length, and order matters. A *recurrent* network
+# reads one step at a time and keeps a *state*, a vector h of H numbers. At each step it makes the new state from the
+# input and the old state, with the same weights every time:
 #
 # $$h_t = \tanh(W_{ih}\, x_t + b_{ih} + W_{hh}\, h_{t-1} + b_{hh})$$
 #
 # ## Exercise
 #
-# Two linear layers, added, and a tanh. As in `nn.Linear`, a weight has shape (out, in). `x` holds one step of N sequences.
+# Two linear layers, added, and a tanh. As in `nn.Linear`, a weight has shape (out, in). `x` holds one step of N
+# sequences.
 #
 # ```
 # x = [[1.]], h = [[2.]], w_ih = [[0.5]], w_hh = [[0.25]], b_ih = [0.], b_hh = [0.]
@@ -87,9 +91,9 @@ check("w06.rnn_cell", rnn_cell)
 # %% [markdown] id=w06a-rnn-md
 # ## Exercise
 #
-# A layer takes whole sequences. torch's usual order is *time first*, x of (T, N, I): then `x[t]` is one step of all sequences, in one piece. Data often
-# comes *batch first*, (N, T, I); layers have a flag for it. With `batch_first=True` the outputs come batch first as well. The state does not: it has no
-# time axis, and is (N, H) in both cases.
+# A layer takes whole sequences. torch's usual order is *time first*, x of (T, N, I): then `x[t]` is one step of all
+# sequences, in one piece. Data often comes *batch first*, (N, T, I); layers have a flag for it. With `batch_first=True`
+# the outputs come batch first as well. The state does not: it has no time axis, and is (N, H) in both cases.
 #
 # Return all states, which are the outputs, and the last one. `x.transpose(0, 1)` exchanges two axes.
 #
@@ -120,8 +124,9 @@ def rnn(
 # %% id=w06a-rnn-check role=check ex=w06.rnn
 check("w06.rnn", rnn)
 # %% [markdown] id=w06a-chain-md
-# Unrolled over T steps, the graph is a chain T cells long. A backward pass that calls itself from node to node would run into Python's recursion limit
-# of 1,000; in week 2 you sorted the nodes in a loop for this reason. labkit's engine does the same, and here are 5,000 steps:
+# Unrolled over T steps, the graph is a chain T cells long. A backward pass that calls itself from node to node would
+# run into Python's recursion limit of 1,000; in week 2 you sorted the nodes in a loop for this reason. labkit's engine
+# does the same, and here are 5,000 steps:
 # %% id=w06a-chain
 turn = labkit.tensor([[0.8, -0.6], [0.6, 0.8]], requires_grad=True)  # a rotation
 h = start = labkit.tensor([[1e-3, 0.0]], requires_grad=True)
@@ -137,9 +142,9 @@ print(
 # %% [markdown] id=w06a-vanish-md
 # ## Exercise
 #
-# How much does the last state depend on the state k steps before it? `gradient_by_lag` runs your cell for 100 steps with a recurrent matrix that is a
-# rotation times `radius`, sends a gradient of length 1 into the last state, and returns the length of the gradient that arrives k steps earlier, for
-# every lag k.
+# How much does the last state depend on the state k steps before it? `gradient_by_lag` runs your cell for 100 steps
+# with a recurrent matrix that is a rotation times `radius`, sends a gradient of length 1 into the last state, and
+# returns the length of the gradient that arrives k steps earlier, for every lag k.
 # %% id=w06a-vanish-code
 def gradient_by_lag(radius: float, steps: int = 100) -> list[float]:
     """Entry k: the norm of the gradient at the state k steps before the last."""
@@ -164,9 +169,9 @@ viz.curves(
     title="plain RNN: what comes back",
 )
 # %% [markdown] id=w06a-vanish-question
-# Every step multiplies by the matrix, and by the slope of tanh, which is at most 1. For radius 0.9: what is the first lag at which less than a
-# thousandth of the gradient of lag 0 is left? The curve says roughly where; `gradient_by_lag(0.9)` is the list of its values, entry k for lag k. Set
-# `lag` to it, a whole number.
+# Every step multiplies by the matrix, and by the slope of tanh, which is at most 1. For radius 0.9: what is the first
+# lag at which less than a thousandth of the gradient of lag 0 is left? The curve says roughly where;
+# `gradient_by_lag(0.9)` is the list of its values, entry k for lag k. Set `lag` to it, a whole number.
 # %% id=w06a-vanish role=exercise ex=w06.vanish
 ### BEGIN SOLUTION
 lag = 42  # norms = gradient_by_lag(0.9); next(k for k in range(101) if norms[k] < norms[0] / 1000)
@@ -180,13 +185,15 @@ check("w06.vanish", lag)
 # %% [markdown] id=w06a-lstm-md
 # ## Exercise
 #
-# The way out is a second state, the *cell* c, which no matrix touches. Three *gates*, numbers from 0 to 1 for each unit, decide what happens to it: how
-# much is let in (i), how much is kept (f, the forget gate), how much is shown (o). The *candidate* g is what would be written.
+# The way out is a second state, the *cell* c, which no matrix touches. Three *gates*, numbers from 0 to 1 for each
+# unit, decide what happens to it: how much is let in (i), how much is kept (f, the forget gate), how much is shown (o).
+# The *candidate* g is what would be written.
 #
 # $$c_t = f \cdot c_{t-1} + i \cdot g \qquad h_t = o \cdot \tanh(c_t)$$
 #
-# All four come from one sum, as in the plain RNN, with weights of 4H rows: the blocks of H rows stand in the order **i, f, g, o**. This is torch's
-# order; papers and other libraries have others. i, f and o go through a sigmoid, g through a tanh. `sums.chunk(4, -1)` cuts the last axis into four.
+# All four come from one sum, as in the plain RNN, with weights of 4H rows: the blocks of H rows stand in the order **i,
+# f, g, o**. This is torch's order; papers and other libraries have others. i, f and o go through a sigmoid, g through a
+# tanh. `sums.chunk(4, -1)` cuts the last axis into four.
 #
 # ```
 # N = H = 1, c = 2, the four sums are 0, 0, 1, 0:  i = f = o = 0.5, g = tanh(1) = 0.7616
@@ -216,9 +223,10 @@ check("w06.lstm_cell", lstm_cell)
 
 
 # %% [markdown] id=w06a-lstm-after
-# Does the gradient travel further now? On its way back along c it is multiplied by f, once per step. So it depends on the forget gate, and the forget
-# gate starts where its bias puts it. With a bias of 0 the gate is half open, and an LSTM forgets *faster* than the RNN above; with a bias of 4, a gate
-# of 0.98, something is left after a hundred steps. The gate is learned, so what matters is that the network can keep, not that it always does.
+# Does the gradient travel further now? On its way back along c it is multiplied by f, once per step. So it depends on
+# the forget gate, and the forget gate starts where its bias puts it. With a bias of 0 the gate is half open, and an
+# LSTM forgets *faster* than the RNN above; with a bias of 4, a gate of 0.98, something is left after a hundred steps.
+# The gate is learned, so what matters is that the network can keep, not that it always does.
 # %% id=w06a-lstm-fig
 def lstm_gradient_by_lag(forget_bias: float, steps: int = 100) -> list[float]:
     """Entry k: the norm of the gradient at the cell k steps before the last."""
@@ -252,13 +260,14 @@ viz.curves(
 # %% [markdown] id=w06a-gru-md
 # ## Exercise
 #
-# The GRU has the same idea with one state and two gates: *reset* r and *update* z. The blocks of 3H rows stand in the order **r, z, n**:
+# The GRU has the same idea with one state and two gates: *reset* r and *update* z. The blocks of 3H rows stand in the
+# order **r, z, n**:
 #
 # $$r = \sigma(x_r + h_r) \qquad z = \sigma(x_z + h_z) \qquad n = \tanh(x_n + r \cdot h_n) \qquad h_t = (1 - z) \cdot n + z \cdot h_{t-1}$$
 #
-# where $x_r, x_z, x_n$ are the three blocks of $W_{ih} x + b_{ih}$, and $h_r, h_z, h_n$ those of $W_{hh} h + b_{hh}$, *bias included*. Because r
-# multiplies only $h_n$, the two sums have to be kept apart. Two places where papers and libraries disagree: here z keeps the *old* state, and r comes
-# *after* the matrix product.
+# where $x_r, x_z, x_n$ are the three blocks of $W_{ih} x + b_{ih}$, and $h_r, h_z, h_n$ those of $W_{hh} h + b_{hh}$,
+# *bias included*. Because r multiplies only $h_n$, the two sums have to be kept apart. Two places where papers and
+# libraries disagree: here z keeps the *old* state, and r comes *after* the matrix product.
 #
 # ```
 # N = H = 1, h = 2, blocks of x: 0, 0, 1, blocks of h: 0, 0, 4:
@@ -291,9 +300,9 @@ check("w06.gru_cell", gru_cell)
 # %% [markdown] id=w06a-stack-md
 # ## Exercise
 #
-# The outputs of a layer are a sequence again, so another layer can read them. Each layer has weights of its own and a state of its own: `state` is (h,
-# c), each (L, N, H), row l for layer l. `lstm` below is your exercise {w06.rnn} with your LSTM cell; it runs one layer. Return the top layer's outputs and the
-# last states, stacked in the same way.
+# The outputs of a layer are a sequence again, so another layer can read them. Each layer has weights of its own and a
+# state of its own: `state` is (h, c), each (L, N, H), row l for layer l. `lstm` below is your exercise {w06.rnn} with
+# your LSTM cell; it runs one layer. Return the top layer's outputs and the last states, stacked in the same way.
 #
 # ```
 # two layers, x (7, 3, 10), H = 20:   layer 0 reads (7, 3, 10) from h[0], c[0]
@@ -330,11 +339,13 @@ check("w06.stack", lstm_stack)
 # %% [markdown] id=w06a-both-md
 # ## Exercise
 #
-# To say what a word means it helps to have read the rest of the sentence. A *bidirectional* layer reads the sequence twice, once from each end, with
-# two sets of weights. At each step the output is both, side by side: first the way forward, then the way back, (T, N, 2H).
+# To say what a word means it helps to have read the rest of the sentence. A *bidirectional* layer reads the sequence
+# twice, once from each end, with two sets of weights. At each step the output is both, side by side: first the way
+# forward, then the way back, (T, N, 2H).
 #
-# Mind the order: the way back produces its outputs from the last step to the first. `x.flip(0)` turns time around. Row 0 of the states belongs to the
-# way forward, row 1 to the way back; a last state is the one after the last step *that was read*, and for the way back that is step 0.
+# Mind the order: the way back produces its outputs from the last step to the first. `x.flip(0)` turns time around. Row
+# 0 of the states belongs to the way forward, row 1 to the way back; a last state is the one after the last step *that
+# was read*, and for the way back that is step 0.
 #
 # ```
 # steps a b c      the way forward has read  a, ab, abc      the way back  c, cb, cba
@@ -361,13 +372,14 @@ check("w06.bidirectional", bidirectional)
 # %% [markdown] id=w06a-truncated-md
 # ## Exercise
 #
-# A book is one sequence of a million letters. Unrolled whole, its graph would not fit into any memory. So it is read in segments, and the state is
-# *carried*: the last state of one segment is the first of the next. Carried as numbers, not as a graph: `h.detach()` is the same tensor without its
-# history. The network still remembers what it read long ago; only the gradient stops at the border. This is *truncated backpropagation through time*.
+# A book is one sequence of a million letters. Unrolled whole, its graph would not fit into any memory. So it is read in
+# segments, and the state is *carried*: the last state of one segment is the first of the next. Carried as numbers, not
+# as a graph: `h.detach()` is the same tensor without its history. The network still remembers what it read long ago;
+# only the gradient stops at the border. This is *truncated backpropagation through time*.
 #
-# For each segment of `length` steps (the last may be shorter): run `lstm`, take the sum of squared differences to `target` as loss, call `backward`,
-# which adds to the gradients of the weights, and go on with the state, detached. Return the sum of all losses as a number and the last state, detached
-# as well.
+# For each segment of `length` steps (the last may be shorter): run `lstm`, take the sum of squared differences to
+# `target` as loss, call `backward`, which adds to the gradients of the weights, and go on with the state, detached.
+# Return the sum of all losses as a number and the last state, detached as well.
 #
 # ```
 # T = 7, length = 3:   steps 0 1 2 | 3 4 5 | 6
@@ -395,8 +407,9 @@ check("w06.truncated", truncated)
 
 
 # %% [markdown] id=w06a-memory-md
-# What does it buy? torch calls a *hook* for every tensor that a graph keeps for its backward pass; here it counts bytes, up when a tensor is kept and
-# down when its graph is freed. A hundred segments of ten steps, once with your `truncated`, once as a single graph.
+# What does it buy? torch calls a *hook* for every tensor that a graph keeps for its backward pass; here it counts
+# bytes, up when a tensor is kept and down when its graph is freed. A hundred segments of ten steps, once with your
+# `truncated`, once as a single graph.
 # %% id=w06a-memory
 class Kept:
     """A tensor that some graph holds on to; `alive` counts the bytes of all of them, `most` the peak."""
@@ -438,14 +451,16 @@ viz.curves(kilobytes, xlabel="segment", ylabel="kilobytes kept", title="what the
 # %% [markdown] id=w06a-adding-md
 # ## Milestone: a hundred steps
 #
-# The *adding problem* is the classic test of memory. Each step brings two numbers: a random one from 0 to 1, and a mark, which is 1 at two steps and 0
-# everywhere else. The first mark is in the first half, the second in the second. At the end the network says the sum of the two marked numbers. To
-# always say 1 has a mean squared error of 1/6 = 0.167; whoever ends there has remembered nothing.
+# The *adding problem* is the classic test of memory. Each step brings two numbers: a random one from 0 to 1, and a
+# mark, which is 1 at two steps and 0 everywhere else. The first mark is in the first half, the second in the second. At
+# the end the network says the sum of the two marked numbers. To always say 1 has a mean squared error of 1/6 = 0.167;
+# whoever ends there has remembered nothing.
 #
-# Your `rnn_cell` and your `lstm_cell` get the same training: 24 units, five seeds, sequences of 10 steps first, then 30, 60 and 100, so that there is
-# something easy to begin with. The LSTM's forget gates start with a bias of 1. `torch.vmap` runs all five networks side by side: every weight has one
-# more axis in front, the seed. (It cannot write into a tensor made of plain zeros; a cell that computes its results without assigning to slices is
-# safe.) It takes about half a minute.
+# Your `rnn_cell` and your `lstm_cell` get the same training: 24 units, five seeds, sequences of 10 steps first, then
+# 30, 60 and 100, so that there is something easy to begin with. The LSTM's forget gates start with a bias of 1.
+# `torch.vmap` runs all five networks side by side: every weight has one more axis in front, the seed. (It cannot write
+# into a tensor made of plain zeros; a cell that computes its results without assigning to slices is safe.) It takes
+# about half a minute.
 # %% id=w06a-adding-task
 SEEDS, HIDDEN = 5, 24
 
@@ -537,8 +552,8 @@ for seed in range(SEEDS):
 print("the LSTM solves it in at least 4 of 5 seeds:", sum(e < 0.02 for e in errors["LSTM"]) >= 4)
 print("the plain RNN fails in at least 4 of 5 seeds:", sum(e > 0.1 for e in errors["plain RNN"]) >= 4)
 # %% [markdown] id=w06a-adding-look-md
-# Look into them: ask for an answer after every step of one sequence. The best possible answer is 1 before any mark, the first number plus a half
-# between the marks, and the sum after the second. Nobody trained them to answer on the way.
+# Look into them: ask for an answer after every step of one sequence. The best possible answer is 1 before any mark, the
+# first number plus a half between the marks, and the sum after the second. Nobody trained them to answer on the way.
 # %% id=w06a-adding-look tags=nbval-ignore-output
 best = min(range(SEEDS), key=lambda seed: errors["LSTM"][seed])
 numbers, marks = x[best, :, 0].unbind(-1)  # (T,) each
@@ -557,8 +572,8 @@ viz.curves(said, xlabel="step", ylabel="answer", title="what each would answer a
 # | `truncated` | no name of its own: [`detach`](https://docs.pytorch.org/docs/2.13/generated/torch.Tensor.detach.html), once per segment |
 # | the counting hook | [`saved_tensors_hooks`](https://docs.pytorch.org/docs/2.13/autograd.html#torch.autograd.graph.saved_tensors_hooks) |
 #
-# In torch's source the layers are `torch/nn/modules/rnn.py`, the cells and loops `aten/src/ATen/native/RNN.cpp`: look for `LSTMCell`, whose
-# `chunked_gates` are your four.
+# In torch's source the layers are `torch/nn/modules/rnn.py`, the cells and loops `aten/src/ATen/native/RNN.cpp`: look
+# for `LSTMCell`, whose `chunked_gates` are your four.
 # %% id=w06a-torch-code
 torch.manual_seed(0)
 layer = torch.nn.LSTM(3, 5, num_layers=2)
@@ -579,31 +594,36 @@ print(
 # ## What you built
 #
 # - A recurrent network is one cell, used again at every step; unrolled, it is a chain as long as the sequence.
-# - One matrix at every step makes gradients vanish or explode. An LSTM's cell is changed by a gate and a sum; it keeps as long as its forget gate stays open.
+# - One matrix at every step makes gradients vanish or explode. An LSTM's cell is changed by a gate and a sum; it keeps
+#   as long as its forget gate stays open.
 # - Gate order in torch: i, f, g, o and r, z, n. A wrong order trains all the same, and cannot take anybody's weights.
 # - The state is (N, H) whatever `batch_first` says; stacks and directions add an axis in front.
 # - Detach between segments: the memory goes on, the graph does not.
 #
-# The question people ask next: *my sequences are not all of the same length; what now?* The next notebook pads them, masks them, packs them, and
-# teaches your LSTM to write names.
+# The question people ask next: *my sequences are not all of the same length; what now?* The next notebook pads them,
+# masks them, packs them, and teaches your LSTM to write names.
 #
-# **Further reading.** S. Hochreiter, J. Schmidhuber, [Long short-term memory](https://www.bioinf.jku.at/publications/older/2604.pdf) (1997), with the
-# adding problem · F. Gers et al., Learning to forget (2000), where the forget gate comes from · K. Cho et al., [Learning phrase representations using
-# RNN encoder–decoder](https://arxiv.org/abs/1406.1078), the GRU · R. Pascanu et al., [On the difficulty of training recurrent neural
-# networks](https://arxiv.org/abs/1211.5063) · R. Jozefowicz et al., [An empirical exploration of recurrent network
-# architectures](https://proceedings.mlr.press/v37/jozefowicz15.html), on the forget bias of 1.
+# **Further reading.** S. Hochreiter, J. Schmidhuber, [Long short-term
+# memory](https://www.bioinf.jku.at/publications/older/2604.pdf) (1997), with the adding problem · F. Gers et al.,
+# Learning to forget (2000), where the forget gate comes from · K. Cho et al., [Learning phrase representations using
+# RNN encoder–decoder](https://arxiv.org/abs/1406.1078), the GRU · R. Pascanu et al., [On the difficulty of training
+# recurrent neural networks](https://arxiv.org/abs/1211.5063) · R. Jozefowicz et al., [An empirical exploration of
+# recurrent network architectures](https://proceedings.mlr.press/v37/jozefowicz15.html), on the forget bias of 1.
 # %% [markdown] id=w06a-instructor role=instructor
-# **Goals.** Learners can write each cell from its formulas, say which axis is time, explain with one plot why a plain RNN forgets, and cut a graph
-# without cutting the memory.
+# **Goals.** Learners can write each cell from its formulas, say which axis is time, explain with one plot why a plain
+# RNN forgets, and cut a graph without cutting the memory.
 #
-# **50 minutes.** 5 the surprise, guesses on the board · 10 exercises {w06.rnn_cell} and {w06.rnn} · 5 exercise {w06.vanish}, the plot read together · 15 exercise {w06.lstm_cell} in pairs, the
-# one-unit example worked by hand · 10 exercise {w06.truncated}, the memory plot predicted first · 5 the milestone on the projector. Exercises {w06.gru_cell}, {w06.stack} and {w06.bidirectional} are for
-# home.
+# **50 minutes.** 5 the surprise, guesses on the board · 10 exercises {w06.rnn_cell} and {w06.rnn} · 5 exercise
+# {w06.vanish}, the plot read together · 15 exercise {w06.lstm_cell} in pairs, the one-unit example worked by hand · 10
+# exercise {w06.truncated}, the memory plot predicted first · 5 the milestone on the projector. Exercises
+# {w06.gru_cell}, {w06.stack} and {w06.bidirectional} are for home.
 #
-# **Misconceptions.** "batch_first moves the state as well" (2). "LSTMs do not have vanishing gradients" (4: with a forget bias of 0 they vanish
-# faster). "The gate order does not matter" (4: it does as soon as weights are loaded). "The candidate is a gate" (4, 5). "The last output of the way
-# back is its last state" (7: there it has read one step). "Detaching erases the memory" (8).
+# **Misconceptions.** "batch_first moves the state as well" (2). "LSTMs do not have vanishing gradients" (4: with a
+# forget bias of 0 they vanish faster). "The gate order does not matter" (4: it does as soon as weights are loaded).
+# "The candidate is a gate" (4, 5). "The last output of the way back is its last state" (7: there it has read one step).
+# "Detaching erases the memory" (8).
 #
-# **To think about aloud.** Why are the slopes in the gradient plot straight lines at first? A constant factor per step is a line on a log axis. Why
-# does radius 1.2 not explode for ever? The states grow, tanh flattens, and its slope goes below 1. Is the staircase of the LSTM exact? It never is;
-# look at how it drifts between the marks, and ask which gate would have to be closed.
+# **To think about aloud.** Why are the slopes in the gradient plot straight lines at first? A constant factor per step
+# is a line on a log axis. Why does radius 1.2 not explode for ever? The states grow, tanh flattens, and its slope goes
+# below 1. Is the staircase of the LSTM exact? It never is; look at how it drifts between the marks, and ask which gate
+# would have to be closed.

@@ -1,9 +1,9 @@
 # %% [markdown] id=w06b-title
 # # Week 6 · 02 Ragged batches
 #
-# In about 80 minutes you will learn to put sequences of unequal length into one batch, in three ways: padded and masked, packed, and sorted into
-# buckets. At the end your LSTM, trained on nine thousand surnames, writes names that nobody has, and predicts names it has not seen better than a tuned
-# trigram does.
+# In about 80 minutes you will learn to put sequences of unequal length into one batch, in three ways: padded and
+# masked, packed, and sorted into buckets. At the end your LSTM, trained on nine thousand surnames, writes names that
+# nobody has, and predicts names it has not seen better than a tuned trigram does.
 # %% id=w06b-setup role=setup
 import math
 import random
@@ -22,8 +22,9 @@ torch.set_num_threads(1)  # small steps: more threads would cost more than they 
 # %% [markdown] id=w06b-surprise
 # ## A surprise first
 #
-# A network reads a name and ends in a state that should describe it. Here your `lstm` from notebook 01 reads the name *li* three times: alone, in a
-# batch with *ito*, in a batch with *virtanen*. Same letters, same weights. Will it be the same state three times?
+# A network reads a name and ends in a state that should describe it. Here your `lstm` from notebook 01 reads the name
+# *li* three times: alone, in a batch with *ito*, in a batch with *virtanen*. Same letters, same weights. Will it be the
+# same state three times?
 # %% id=w06b-surprise-code
 cells = labkit.mine.of("rnn_and_lstm")  # your answers, or the reference where one is still open
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -46,8 +47,9 @@ for other in ("ito", "virtanen"):
     print(f"li beside {other:9} same state at the end: {torch.allclose(outputs[-1, 0], alone)!s:6}", end="")
     print("same at its own last step:", torch.allclose(outputs[1, 0], alone))
 # %% [markdown] id=w06b-picture-md
-# The batch is a table, and a table has one length. The rest of a row is *padding*, and a network that reads on reads padding: the state of *li* depends
-# on its neighbor. No error, no warning, only a model that is worse than it should be.
+# The batch is a table, and a table has one length. The rest of a row is *padding*, and a network that reads on reads
+# padding: the state of *li* depends on its neighbor. No error, no warning, only a model that is worse than it should
+# be.
 # %% id=w06b-picture
 viz.padded_batch(["li", "virtanen", "smith", "ito"], title="four names, one table")
 
@@ -55,8 +57,8 @@ viz.padded_batch(["li", "virtanen", "smith", "ito"], title="four names, one tabl
 # %% [markdown] id=w06b-last-md
 # ## Exercise
 #
-# Keep the lengths beside the table, and read each sequence where *it* ends. `outputs` is (T, N, H), time first as in notebook 01, whatever stands in
-# the padding. Return the output of every sequence at its last real step, (N, H).
+# Keep the lengths beside the table, and read each sequence where *it* ends. `outputs` is (T, N, H), time first as in
+# notebook 01, whatever stands in the padding. Return the output of every sequence at its last real step, (N, H).
 #
 # Indexing with two lists of positions takes them in pairs: `x[[4, 0], [0, 1]]` is `x[4, 0]` and `x[0, 1]`.
 #
@@ -78,11 +80,12 @@ check("w06.last_state", last_real)
 # %% [markdown] id=w06b-loss-md
 # ## Exercise
 #
-# A model that writes predicts the next letter at every step, so its loss is a cross-entropy at every step: of every *real* step. A *mask* of (T, N)
-# says which they are: `torch.arange(T)[:, None] < lengths` compares every step with every length, by broadcasting.
+# A model that writes predicts the next letter at every step, so its loss is a cross-entropy at every step: of every
+# *real* step. A *mask* of (T, N) says which they are: `torch.arange(T)[:, None] < lengths` compares every step with
+# every length, by broadcasting.
 #
-# `F.cross_entropy(logits, targets)` takes one row of V logits and one target per example, and averages. Return the mean over the real steps of the
-# whole batch. What stands in the padding must not matter at all, not even if it is infinite.
+# `F.cross_entropy(logits, targets)` takes one row of V logits and one target per example, and averages. Return the mean
+# over the real steps of the whole batch. What stands in the padding must not matter at all, not even if it is infinite.
 #
 # ```
 # losses of two sequences:  step 0: 1, 4  step 1: 3, (9)  lengths 2, 1  ->  (1 + 4 + 3) / 3
@@ -103,8 +106,9 @@ check("w06.masked_loss", masked_loss)
 # %% [markdown] id=w06b-pack-md
 # ## Exercise
 #
-# Masks make padding harmless; it is still computed. *Packing* leaves it out. Sort the sequences, longest first. Then at step t the ones that are still
-# running are the first few columns, and the real cells of the table, taken *step after step*, make one list without gaps:
+# Masks make padding harmless; it is still computed. *Packing* leaves it out. Sort the sequences, longest first. Then at
+# step t the ones that are still running are the first few columns, and the real cells of the table, taken *step after
+# step*, make one list without gaps:
 #
 # ```
 # lengths 3, 1, 2     sorted 3, 2, 1:   a a a     data: a c b | a c | a
@@ -112,9 +116,10 @@ check("w06.masked_loss", masked_loss)
 #                                       b . .
 # ```
 #
-# Return four things, as torch does: the data (real steps, I); how many sequences run at each step (T,); the order in which the sequences were sorted,
-# for the example 0, 2, 1; and the order that brings them back, so that `unsorted[sorted[k]] == k`. The argsort of a permutation is its inverse. All
-# lengths are different here; equal ones may go in either order.
+# Return four things, as torch does: the data (real steps, I); how many sequences run at each step (T,); the order in
+# which the sequences were sorted, for the example 0, 2, 1; and the order that brings them back, so that
+# `unsorted[sorted[k]] == k`. The argsort of a permutation is its inverse. All lengths are different here; equal ones
+# may go in either order.
 # %% id=w06b-pack role=exercise ex=w06.pack
 def pack(
     x: torch.Tensor, lengths: torch.Tensor
@@ -134,11 +139,12 @@ check("w06.pack", pack)
 # %% [markdown] id=w06b-run-md
 # ## Exercise
 #
-# A cell does not care how many sequences it gets. At step t give it `batch_sizes[t]` rows: of the data the next ones, of the state the *first* ones. A
-# sequence that has ended keeps its state, which is then the state of its last real step.
+# A cell does not care how many sequences it gets. At step t give it `batch_sizes[t]` rows: of the data the next ones,
+# of the state the *first* ones. A sequence that has ended keeps its state, which is then the state of its last real
+# step.
 #
-# `cell(x, h)` is any cell with one state, (n, I) and (n, H) to (n, H). Return all outputs in the layout of the data, and the last state of every
-# sequence (N, H), all in sorted order. `data.split([3, 2, 1])` cuts the rows into pieces.
+# `cell(x, h)` is any cell with one state, (n, I) and (n, H) to (n, H). Return all outputs in the layout of the data,
+# and the last state of every sequence (N, H), all in sorted order. `data.split([3, 2, 1])` cuts the rows into pieces.
 #
 # ```
 # batch sizes 3, 2, 1, data a c b a c a:
@@ -171,11 +177,12 @@ check("w06.packed_run", packed_run)
 # %% [markdown] id=w06b-unpack-md
 # ## Exercise
 #
-# Outside, nobody wants to know about sorting. Put the data back into a table of (T, N, H), zeros where there is padding, and bring the sequences back
-# into the order in which they came. Return the table and the lengths, both in that order.
+# Outside, nobody wants to know about sorting. Put the data back into a table of (T, N, H), zeros where there is
+# padding, and bring the sequences back into the order in which they came. Return the table and the lengths, both in
+# that order.
 #
-# Sorted, the real cells of step t are the first `batch_sizes[t]` columns: a mask again. `x[mask] = data` fills the cells where the mask is True, row by
-# row.
+# Sorted, the real cells of step t are the first `batch_sizes[t]` columns: a mask again. `x[mask] = data` fills the
+# cells where the mask is True, row by row.
 #
 # ```
 # data a c b a c a, batch sizes 3, 2, 1, unsorted 0, 2, 1:   a a a     lengths 3, 1, 2
@@ -198,7 +205,8 @@ def unpack(
 # %% id=w06b-unpack-check role=check ex=w06.unpack
 check("w06.unpack", unpack)
 # %% [markdown] id=w06b-all-md
-# All three together, with your GRU cell, against torch's packed `nn.GRU`. The lengths are not sorted, the first state is not zero.
+# All three together, with your GRU cell, against torch's packed `nn.GRU`. The lengths are not sorted, the first state
+# is not zero.
 # %% id=w06b-all
 torch.manual_seed(0)
 layer = torch.nn.GRU(3, 5)
@@ -222,8 +230,8 @@ print("steps computed:", len(data), "| in the table:", x.shape[0] * x.shape[1])
 # %% [markdown] id=w06b-buckets-md
 # ## Exercise
 #
-# The cheapest way to have little padding is to put sequences of similar length into one batch. Sort all positions by length, shortest first, equal
-# lengths in the order of the data, and cut them into batches; the last may be smaller.
+# The cheapest way to have little padding is to put sequences of similar length into one batch. Sort all positions by
+# length, shortest first, equal lengths in the order of the data, and cut them into batches; the last may be smaller.
 #
 # ```
 # lengths [5, 2, 9, 4], batch_size 2  ->  [[1, 3], [0, 2]]
@@ -242,7 +250,8 @@ check("w06.buckets", buckets)
 
 
 # %% [markdown] id=w06b-waste-md
-# How much of the work is padding, for all surnames of the data set in batches of 32? First in random order, then with your buckets.
+# How much of the work is padding, for all surnames of the data set in batches of 32? First in random order, then with
+# your buckets.
 # %% id=w06b-waste
 def padding_share(batches: list[list[int]], lengths: list[int]) -> float:
     """The share of the cells of all tables that is padding."""
@@ -261,9 +270,9 @@ print(f"buckets:      {padding_share(buckets(sizes, 32), sizes):.0%} padding")
 # %% [markdown] id=w06b-names-md
 # ## Milestone: new names
 #
-# Surnames of thirteen languages, up to 14 letters, in small letters: 1,000 for the test, 1,000 to tune on, the others to learn from. Number 0 stands
-# for the end of a name, and for its beginning. A model that writes reads 0 and a name, and predicts the name and 0: input and target are the same row,
-# one step apart.
+# Surnames of thirteen languages, up to 14 letters, in small letters: 1,000 for the test, 1,000 to tune on, the others
+# to learn from. Number 0 stands for the end of a name, and for its beginning. A model that writes reads 0 and a name,
+# and predicts the name and 0: input and target are the same row, one step apart.
 # %% id=w06b-names
 names = sorted({name.lower() for name in every if len(name) <= 14})
 random.Random(0).shuffle(names)
@@ -276,10 +285,11 @@ print(f"{len(learn):,} names to learn from, {VOCABULARY} symbols; the first:", "
 
 
 # %% [markdown] id=w06b-trigram-md
-# **The baseline.** Count which letter follows which two. Many pairs are rare, so the counts are mixed with what follows the last letter alone, and that
-# with how frequent a letter is: the rarer a context, and the more different letters have followed it, the more its shorter version counts (Witten and
-# Bell's rule). Two factors, `k2` and `k3`, say how much; they are tuned on the 1,000 names set aside for that. A trigram made with this care is hard to
-# beat with nine thousand names.
+# **The baseline.** Count which letter follows which two. Many pairs are rare, so the counts are mixed with what follows
+# the last letter alone, and that with how frequent a letter is: the rarer a context, and the more different letters
+# have followed it, the more its shorter version counts (Witten and Bell's rule). Two factors, `k2` and `k3`, say how
+# much; they are tuned on the 1,000 names set aside for that. A trigram made with this care is hard to beat with nine
+# thousand names.
 #
 # The measure is the mean loss per letter, end included, in nats: the lower, the better the next letter was foreseen.
 # %% id=w06b-trigram
@@ -324,9 +334,9 @@ print(f"tuned: k2 = {k2}, k3 = {k3} | loss of the trigram on the test names: {ba
 
 
 # %% [markdown] id=w06b-model-md
-# **The model** is your LSTM cell between an *embedding*, a table with one learned row of 24 numbers per symbol, and a linear layer. Five seeds side by
-# side with `torch.vmap`, as in notebook 01: every weight has an axis of seeds in front, and every network its own names in its own order. The loss is
-# your `masked_loss`. It takes about half a minute.
+# **The model** is your LSTM cell between an *embedding*, a table with one learned row of 24 numbers per symbol, and a
+# linear layer. Five seeds side by side with `torch.vmap`, as in notebook 01: every weight has an axis of seeds in
+# front, and every network its own names in its own order. The loss is your `masked_loss`. It takes about half a minute.
 # %% id=w06b-model
 SEEDS, HIDDEN, EMBEDDED = 5, 64, 24
 
@@ -390,8 +400,8 @@ print("in at least 4 of 5 seeds:", sum(loss < baseline for loss in held_out) >= 
 
 
 # %% [markdown] id=w06b-write-md
-# And now it writes: start with 0, draw a letter from the probabilities it gives, read that letter, draw the next, until it draws 0. Dividing the logits
-# by a *temperature* below 1 makes likely letters likelier still.
+# And now it writes: start with 0, draw a letter from the probabilities it gives, read that letter, draw the next, until
+# it draws 0. Dividing the logits by a *temperature* below 1 makes likely letters likelier still.
 # %% id=w06b-write
 def write(seed: int, source: torch.Generator, temperature: float = 0.8) -> str:
     """One name, letter by letter, from the network of one seed."""
@@ -429,34 +439,42 @@ for start in range(0, 20, 5):
 # | `masked_loss` | `F.cross_entropy(..., ignore_index=)`, if the padding has a number of its own in the targets |
 # | `buckets` | a sampler of your own, as `batch_sampler` of a [`DataLoader`](https://docs.pytorch.org/docs/2.13/data.html) |
 #
-# In torch's source: `torch/nn/utils/rnn.py`, which is short and good to read, and `aten/src/ATen/native/PackedSequence.cpp`. `PackedLayer` in
-# `aten/src/ATen/native/RNN.cpp` is your exercise {w06.packed_run}.
+# In torch's source: `torch/nn/utils/rnn.py`, which is short and good to read, and
+# `aten/src/ATen/native/PackedSequence.cpp`. `PackedLayer` in `aten/src/ATen/native/RNN.cpp` is your exercise
+# {w06.packed_run}.
 # %% [markdown] id=w06b-built
 # ## What you built
 #
 # - Padding is read by whoever reads to the end of the table. Take the last *real* step, and average over *real* steps.
-# - A mask is one comparison: `arange(T)[:, None] < lengths`. Choose with it; multiplying by 0 does not remove an infinity.
-# - Packed is step after step, longest first, with the number of running sequences at each step; the order is remembered and undone.
+# - A mask is one comparison: `arange(T)[:, None] < lengths`. Choose with it; multiplying by 0 does not remove an
+#   infinity.
+# - Packed is step after step, longest first, with the number of running sequences at each step; the order is remembered
+#   and undone.
 # - Buckets save most of the padding before any of this is needed.
 # - An LSTM of yours foresees letters better than a well-made trigram, because it remembers more than two of them.
 #
-# The question people ask next: *do I have to do all that by hand?* No. The next notebook does it with torch's own layers, in ten lines.
+# The question people ask next: *do I have to do all that by hand?* No. The next notebook does it with torch's own
+# layers, in ten lines.
 #
-# **Further reading.** I. Witten, T. Bell, The zero-frequency problem (1991), on mixing contexts · S. Chen, J. Goodman, [An empirical study of smoothing
-# techniques for language modeling](https://arxiv.org/abs/cmp-lg/9606011) · A. Karpathy, [The unreasonable effectiveness of recurrent neural
-# networks](https://karpathy.github.io/2015/05/21/rnn-effectiveness/) · torch's own tutorial [NLP from scratch: generating
-# names](https://docs.pytorch.org/tutorials/intermediate/char_rnn_generation_tutorial.html).
+# **Further reading.** I. Witten, T. Bell, The zero-frequency problem (1991), on mixing contexts · S. Chen, J. Goodman,
+# [An empirical study of smoothing techniques for language modeling](https://arxiv.org/abs/cmp-lg/9606011) · A.
+# Karpathy, [The unreasonable effectiveness of recurrent neural
+# networks](https://karpathy.github.io/2015/05/21/rnn-effectiveness/) · torch's own tutorial [NLP from scratch:
+# generating names](https://docs.pytorch.org/tutorials/intermediate/char_rnn_generation_tutorial.html).
 # %% [markdown] id=w06b-instructor role=instructor
-# **Goals.** Learners can find out whether a model reads padding, write a mask without looking it up, explain the layout of a packed batch with three
-# names on paper, and set up an honest baseline.
+# **Goals.** Learners can find out whether a model reads padding, write a mask without looking it up, explain the layout
+# of a packed batch with three names on paper, and set up an honest baseline.
 #
-# **50 minutes.** 5 the surprise · 10 exercises {w06.last_state} and {w06.masked_loss} · 20 exercises {w06.pack} and {w06.packed_run} in pairs, with three names on squared paper, one letter per square · 5
-# exercise {w06.buckets} · 10 the milestone; let the class vote which of the printed names is real before telling that none is. Exercise {w06.unpack} is for home.
+# **50 minutes.** 5 the surprise · 10 exercises {w06.last_state} and {w06.masked_loss} · 20 exercises {w06.pack} and
+# {w06.packed_run} in pairs, with three names on squared paper, one letter per square · 5 exercise {w06.buckets} · 10
+# the milestone; let the class vote which of the printed names is real before telling that none is. Exercise
+# {w06.unpack} is for home.
 #
-# **Misconceptions.** "Padding with zeros is harmless" (1: the biases are still added, the state moves). "ignore_index=0 masks the padding" (2: and
-# every real 0 as well). "The mean of means is the mean" (2). "Packed is one sequence after the other" (3). "The inverse of an order is the order
-# backward" (3, 5). "The last output is the last state" (4).
+# **Misconceptions.** "Padding with zeros is harmless" (1: the biases are still added, the state moves). "ignore_index=0
+# masks the padding" (2: and every real 0 as well). "The mean of means is the mean" (2). "Packed is one sequence after
+# the other" (3). "The inverse of an order is the order backward" (3, 5). "The last output is the last state" (4).
 #
-# **To think about aloud.** Why is the sort undone before anybody sees it? Because labels, names and weights of examples are in the order of the batch.
-# Why does a trigram do so well? Two letters tell much of the next; the LSTM gains where the language of the name shows early. Is a lower loss a better
-# name? Ask which temperature the class likes best, and what its loss would be.
+# **To think about aloud.** Why is the sort undone before anybody sees it? Because labels, names and weights of examples
+# are in the order of the batch. Why does a trigram do so well? Two letters tell much of the next; the LSTM gains where
+# the language of the name shows early. Is a lower loss a better name? Ask which temperature the class likes best, and
+# what its loss would be.

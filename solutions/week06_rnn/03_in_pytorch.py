@@ -1,8 +1,9 @@
 # %% [markdown] id=w06c-title
 # # Week 6 · 03 In PyTorch
 #
-# In about 45 minutes you will know torch's recurrent layers: which shape everything has, where the weights are, how packed sequences go in and out,
-# what an embedding is, and where a gradient is clipped. At the end a model reads a surname and names its language.
+# In about 45 minutes you will know torch's recurrent layers: which shape everything has, where the weights are, how
+# packed sequences go in and out, what an embedding is, and where a gradient is clipped. At the end a model reads a
+# surname and names its language.
 # %% id=w06c-setup role=setup
 import random
 
@@ -21,8 +22,8 @@ torch.set_num_threads(1)  # small steps: more threads would cost more than they 
 # %% [markdown] id=w06c-surprise
 # ## A surprise first
 #
-# Two ways to get "the last output" of a bidirectional LSTM: the last row of the outputs, and the last states. For a layer in one direction they are the
-# same thing. And for two directions? Decide, then run it.
+# Two ways to get "the last output" of a bidirectional LSTM: the last row of the outputs, and the last states. For a
+# layer in one direction they are the same thing. And for two directions? Decide, then run it.
 # %% id=w06c-surprise-code
 torch.manual_seed(0)
 for directions in (1, 2):
@@ -32,8 +33,8 @@ for directions in (1, 2):
     same = [torch.equal(a, b) for a, b in zip(row.split(4, -1), states.split(4, -1), strict=True)]
     print(f"{directions} direction{'s'[: directions - 1]}: last row equals last states:", same)
 # %% [markdown] id=w06c-surprise-after
-# The way back ends at step 0. In the last row it has read one single step, and a model that uses that row throws half of its reading away without
-# noticing.
+# The way back ends at step 0. In the last row it has read one single step, and a model that uses that row throws half
+# of its reading away without noticing.
 #
 # ## The layer
 #
@@ -48,8 +49,9 @@ for directions in (1, 2):
 # | `bidirectional=True` | your `bidirectional`, in every layer |
 # | `batch_first=True` | inputs and outputs are (N, T, ...); states stay as they are |
 #
-# The weights are called `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, the next layer's `..._l1`, and those of the way back
-# `..._l0_reverse`. They have the order of gates that you know, so they go into your functions as they are:
+# The weights are called `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, the next layer's `..._l1`, and
+# those of the way back `..._l0_reverse`. They have the order of gates that you know, so they go into your functions as
+# they are:
 # %% id=w06c-layer
 cells = labkit.mine.of("rnn_and_lstm")  # your answers, or the reference where one is still open
 torch.manual_seed(0)
@@ -64,8 +66,9 @@ print("your bidirectional layer gives the same:", torch.allclose(mine, theirs), 
 # %% [markdown] id=w06c-shapes-md
 # ## Exercise
 #
-# Predict, without running anything, and set `sure` to how many of the nine you expect to have right. x is (7, 3, 10), seven steps of three sequences;
-# where it says *batch first* it is (3, 7, 10) and the layer has `batch_first=True`. Shapes are tuples, i is a number.
+# Predict, without running anything, and set `sure` to how many of the nine you expect to have right. x is (7, 3, 10),
+# seven steps of three sequences; where it says *batch first* it is (3, 7, 10) and the layer has `batch_first=True`.
+# Shapes are tuples, i is a number.
 #
 # | | |
 # |---|---|
@@ -93,9 +96,10 @@ check("w06.shapes", prediction, sure=sure)
 # %% [markdown] id=w06c-packed-md
 # ## Packed, by torch
 #
-# The four tensors that your `pack` returned are a `PackedSequence`. A recurrent layer that gets one returns one, with the same order; the last states
-# come back in the order of the batch, as if nothing had been sorted. With `enforce_sorted=True`, which is what you get if you say nothing, torch
-# refuses lengths that do not fall. It is meant for export to other systems; say `enforce_sorted=False`.
+# The four tensors that your `pack` returned are a `PackedSequence`. A recurrent layer that gets one returns one, with
+# the same order; the last states come back in the order of the batch, as if nothing had been sorted. With
+# `enforce_sorted=True`, which is what you get if you say nothing, torch refuses lengths that do not fall. It is meant
+# for export to other systems; say `enforce_sorted=False`.
 # %% id=w06c-packed
 x, lengths = torch.arange(12.0).reshape(4, 3, 1), torch.tensor([1, 4, 2])  # (T, N, 1)
 packed = pack_padded_sequence(x, lengths, enforce_sorted=False)
@@ -114,9 +118,9 @@ except RuntimeError as error:
 # ## Embeddings
 #
 # A letter is a number, and the number means nothing: b is not twice a. [`nn.Embedding(V,
-# E)`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.Embedding.html) is a table with a row of E learned numbers for each of V symbols, and
-# reading row 7 is the same as multiplying a one-hot vector with the table, without the zeros. `padding_idx=0` makes row 0 zero and keeps it so: its
-# gradient is left out.
+# E)`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.Embedding.html) is a table with a row of E learned numbers
+# for each of V symbols, and reading row 7 is the same as multiplying a one-hot vector with the table, without the
+# zeros. `padding_idx=0` makes row 0 zero and keeps it so: its gradient is left out.
 # %% id=w06c-embedding
 torch.manual_seed(0)
 embedding = nn.Embedding(6, 4, padding_idx=0)
@@ -130,9 +134,9 @@ print("rows with a gradient:", embedding.weight.grad.abs().sum(1).nonzero().flat
 # %% [markdown] id=w06c-classifier-md
 # ## Exercise
 #
-# Put it together: letters in, one score per language out. The parts are made in `__init__`; write `forward`. Embed the letters, (N, T) to (N, T, E);
-# pack them (the table is batch first, the lengths are in no order); let the LSTM read; join the last states of both directions, forward first; and give
-# them to the linear layer.
+# Put it together: letters in, one score per language out. The parts are made in `__init__`; write `forward`. Embed the
+# letters, (N, T) to (N, T, E); pack them (the table is batch first, the lengths are in no order); let the LSTM read;
+# join the last states of both directions, forward first; and give them to the linear layer.
 #
 # It is checked with unsorted names, each of which must get the answer that it would get alone.
 # %% id=w06c-classifier role=exercise ex=w06.classifier
@@ -161,10 +165,10 @@ check("w06.classifier", NameClassifier)
 # %% [markdown] id=w06c-train-md
 # ## Train it, and clip
 #
-# Surnames of thirteen languages; a quarter of them for the test. Recurrent gradients now and then explode, so nearly every training loop with a
-# recurrent layer has a line between `backward` and `step`: [`clip_grad_norm_(parameters,
-# max_norm)`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.clip_grad_norm_.html), your `clip` of week 3. It returns the norm before
-# clipping, which is worth a curve of its own. About fifteen seconds.
+# Surnames of thirteen languages; a quarter of them for the test. Recurrent gradients now and then explode, so nearly
+# every training loop with a recurrent layer has a line between `backward` and `step`: [`clip_grad_norm_(parameters,
+# max_norm)`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.utils.clip_grad_norm_.html), your `clip` of week 3.
+# It returns the norm before clipping, which is worth a curve of its own. About fifteen seconds.
 # %% id=w06c-train
 languages = datasets.names()
 pairs = [(name.lower(), kind) for kind, names in enumerate(languages.values()) for name in names]
@@ -203,7 +207,8 @@ print("the most common language has fewer than a quarter of the names:", commone
 print("right for more than 6 of 10 names that it has not seen:", right > 0.6)
 viz.curves({"before clipping to 1": norms}, ylabel="gradient norm", title="what clip_grad_norm_ returns")
 # %% [markdown] id=w06c-ask-md
-# The norm never reached 1, so the line did nothing: an insurance, and cheap. In the clinic you will see a run that needed it.
+# The norm never reached 1, so the line did nothing: an insurance, and cheap. In the clinic you will see a run that
+# needed it.
 #
 # Ask it: five names that it has not read, all of one batch, of very different lengths.
 # %% id=w06c-ask
@@ -219,30 +224,38 @@ for n, answer in zip(asked, together.tolist(), strict=True):
 # %% [markdown] id=w06c-built
 # ## What you know now
 #
-# - Outputs: time, batch, hidden times directions (or batch first). States: layers times directions, batch, hidden, always.
-# - `weight_ih_l0` has four blocks of rows in an LSTM, three in a GRU, in the order that you built; state dicts go over as they are.
+# - Outputs: time, batch, hidden times directions (or batch first). States: layers times directions, batch, hidden,
+#   always.
+# - `weight_ih_l0` has four blocks of rows in an LSTM, three in a GRU, in the order that you built; state dicts go over
+#   as they are.
 # - For a bidirectional layer, the last row of the outputs is not the last state.
 # - `pack_padded_sequence(..., enforce_sorted=False)`, the layer, and `h_n`: that is all it takes to ignore padding.
 # - `clip_grad_norm_` stands between `backward` and `step`, and what it returns is worth logging.
 #
-# The question people ask next: *why does nobody train big language models this way?* Because step t has to wait for step t − 1: a recurrent network
-# cannot read a sentence in parallel. Week 7 builds the layer that can. First, the clinic.
+# The question people ask next: *why does nobody train big language models this way?* Because step t has to wait for
+# step t − 1: a recurrent network cannot read a sentence in parallel. Week 7 builds the layer that can. First, the
+# clinic.
 #
-# In torch's source: `torch/nn/modules/rnn.py` (look for `_flat_weights`), `torch/nn/utils/rnn.py`, `torch/nn/utils/clip_grad.py`.
+# In torch's source: `torch/nn/modules/rnn.py` (look for `_flat_weights`), `torch/nn/utils/rnn.py`,
+# `torch/nn/utils/clip_grad.py`.
 #
 # **Further reading.** torch's tutorial [NLP from scratch: classifying
-# names](https://docs.pytorch.org/tutorials/intermediate/char_rnn_classification_tutorial.html), the same task one letter at a time · the [notes on
-# cuDNN's reproducibility](https://docs.pytorch.org/docs/2.13/generated/torch.nn.LSTM.html) at the end of `nn.LSTM`'s page.
+# names](https://docs.pytorch.org/tutorials/intermediate/char_rnn_classification_tutorial.html), the same task one
+# letter at a time · the [notes on cuDNN's
+# reproducibility](https://docs.pytorch.org/docs/2.13/generated/torch.nn.LSTM.html) at the end of `nn.LSTM`'s page.
 # %% [markdown] id=w06c-instructor role=instructor
-# **Goals.** Learners can predict every shape that goes in and out of `nn.LSTM`, use packed sequences without a recipe, and know where clipping belongs.
+# **Goals.** Learners can predict every shape that goes in and out of `nn.LSTM`, use packed sequences without a recipe,
+# and know where clipping belongs.
 #
-# **50 minutes.** 5 the surprise by show of hands · 15 exercise {w06.shapes} alone, then in pairs; h and i last · 5 packed, the printed data read against the table
-# on the board · 15 exercise {w06.classifier} · 10 training and questions.
+# **50 minutes.** 5 the surprise by show of hands · 15 exercise {w06.shapes} alone, then in pairs; h and i last · 5
+# packed, the printed data read against the table on the board · 15 exercise {w06.classifier} · 10 training and
+# questions.
 #
-# **Misconceptions.** "batch_first changes the state" (1 d). "h_n has the outputs' width" (1 f). "The second layer reads x" (1 h). "outputs[:, -1] is
-# the summary of the sequence" (2: not with padding, not with two directions). "enforce_sorted=True sorts for me" (2: it complains). "padding_idx makes
-# the LSTM skip the padding" (it makes a row of zeros; the LSTM reads zeros).
+# **Misconceptions.** "batch_first changes the state" (1 d). "h_n has the outputs' width" (1 f). "The second layer reads
+# x" (1 h). "outputs[:, -1] is the summary of the sequence" (2: not with padding, not with two directions).
+# "enforce_sorted=True sorts for me" (2: it complains). "padding_idx makes the LSTM skip the padding" (it makes a row of
+# zeros; the LSTM reads zeros).
 #
-# **To think about aloud.** Why does dropout act only between layers? Applied at every step to the state, it would erase the memory bit by bit. Why two
-# biases, when one would do? Because cuDNN wants it so; their gradients are always equal. Which language is hardest to tell, and from which? Let
-# somebody print the table of confusions.
+# **To think about aloud.** Why does dropout act only between layers? Applied at every step to the state, it would erase
+# the memory bit by bit. Why two biases, when one would do? Because cuDNN wants it so; their gradients are always equal.
+# Which language is hardest to tell, and from which? Let somebody print the table of confusions.

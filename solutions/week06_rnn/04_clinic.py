@@ -1,9 +1,9 @@
 # %% [markdown] id=w06d-title
 # # Week 6 · 04 Clinic
 #
-# In about 55 minutes you will mend three recurrent networks that run without an error message: one that answers differently when asked twice, one that
-# is dead after a single step, one whose loss is excellent and whose names are all the same. Then you write a test that tells a right LSTM from ten
-# wrong ones.
+# In about 55 minutes you will mend three recurrent networks that run without an error message: one that answers
+# differently when asked twice, one that is dead after a single step, one whose loss is excellent and whose names are
+# all the same. Then you write a test that tells a right LSTM from ten wrong ones.
 #
 # The order of work in every clinic: look at the symptom, *name* the fault, then mend it. Both are checked.
 # %% id=w06d-setup role=setup
@@ -43,8 +43,8 @@ monday, tuesday = (
 first, _, again = answers_as_found(layer, [monday, tuesday, monday])
 print("the same batch, the same answer:", torch.allclose(first, again))
 # %% [markdown] id=w06d-leak-menu
-# Set `fault` to one of `"the state leaks"`, `"no detach"`, `"wrong step"`, and mend the code: the answer to a sequence must not depend on which batch
-# came before. Batches may have different sizes.
+# Set `fault` to one of `"the state leaks"`, `"no detach"`, `"wrong step"`, and mend the code: the answer to a sequence
+# must not depend on which batch came before. Batches may have different sizes.
 # %% id=w06d-leak role=exercise ex=w06.leak
 ### BEGIN SOLUTION
 fault = "the state leaks"
@@ -78,13 +78,15 @@ check("w06.leak", answers, fault=fault)
 
 
 # %% [markdown] id=w06d-leak-after
-# In truncated training the very same line is right: there the next segment *continues* the sequences of the last. The question to ask of every carried
-# state: whose past is this? In an evaluation the leak shows as a score that changes with the order of the test data.
+# In truncated training the very same line is right: there the next segment *continues* the sequences of the last. The
+# question to ask of every carried state: whose past is this? In an evaluation the leak shows as a score that changes
+# with the order of the test data.
 #
 # ## Exercise
 #
-# A plain RNN with ReLU learns to remember its first input over 40 steps. Its recurrent matrix begins a little too large. The loop clips the gradient to
-# norm 1, and the learning rate is 0.001: no weight should move by more than that in one step. Look at two steps.
+# A plain RNN with ReLU learns to remember its first input over 40 steps. Its recurrent matrix begins a little too
+# large. The loop clips the gradient to norm 1, and the learning rate is 0.001: no weight should move by more than that
+# in one step. Look at two steps.
 # %% id=w06d-explode-symptom
 def step_as_found(
     model: nn.RNN, optimizer: torch.optim.Optimizer, x: torch.Tensor, target: torch.Tensor, max_norm: float
@@ -122,8 +124,8 @@ print("gradient norm at the first step above a million:", norms[0] > 1e6)
 print("gradient norm at the second step:", norms[1])
 print("largest weight before: 1.25 | after two steps above 100,000:", largest(model) > 1e5)
 # %% [markdown] id=w06d-explode-menu
-# Set `fault` to one of `"clipped too late"`, `"learning rate too high"`, `"wrong loss"`, and mend the code. The step returns the norm of the gradient
-# as it was before clipping.
+# Set `fault` to one of `"clipped too late"`, `"learning rate too high"`, `"wrong loss"`, and mend the code. The step
+# returns the norm of the gradient as it was before clipping.
 # %% id=w06d-explode role=exercise ex=w06.explode
 ### BEGIN SOLUTION
 fault = "clipped too late"
@@ -171,15 +173,16 @@ viz.curves(
 
 
 # %% [markdown] id=w06d-explode-after
-# One step of full length, and every unit was below zero for every input: a dead network, a gradient of exactly 0, and a loss that stays where it is.
-# The gradient was 1.25 to the power of 40 times too long, and no learning rate fits: what is right for step 1 is far too small for step 150. Clipping
-# keeps the direction and bounds the length. A run that is clipped at *every* step, though, is a run that nobody looked at: the norm is telling you that
-# the recurrent matrix is too large.
+# One step of full length, and every unit was below zero for every input: a dead network, a gradient of exactly 0, and a
+# loss that stays where it is. The gradient was 1.25 to the power of 40 times too long, and no learning rate fits: what
+# is right for step 1 is far too small for step 150. Clipping keeps the direction and bounds the length. A run that is
+# clipped at *every* step, though, is a run that nobody looked at: the norm is telling you that the recurrent matrix is
+# too large.
 #
 # ## Exercise
 #
-# A model of Finnish surnames, trained for about ten seconds. Its loss has fallen well below that of letters drawn by their frequency. Here are eight
-# names that it wrote.
+# A model of Finnish surnames, trained for about ten seconds. Its loss has fallen well below that of letters drawn by
+# their frequency. Here are eight names that it wrote.
 # %% id=w06d-repeat-train
 finnish = [name.lower() for name in datasets.names()["Finnish"] if len(name) <= 12]
 letters = sorted(set("".join(finnish)))
@@ -255,9 +258,10 @@ print("different names among the eight:", len(set(eight)))
 # %% id=w06d-repeat-names tags=nbval-ignore-output
 print(", ".join(eight))
 # %% [markdown] id=w06d-repeat-menu
-# Another temperature changes nothing. Set `fault` to one of `"always the most likely"`, `"the state is lost"`, `"trained too little"`, and mend the
-# code. `torch.multinomial(chances, 1, generator=random)` draws one position per row of (count, V), as (count, 1), and `.squeeze(1)` makes that (count,);
-# the chances are the softmax of the logits divided by the temperature.
+# Another temperature changes nothing. Set `fault` to one of `"always the most likely"`, `"the state is lost"`,
+# `"trained too little"`, and mend the code. `torch.multinomial(chances, 1, generator=random)` draws one position per
+# row of (count, V), as (count, 1), and `.squeeze(1)` makes that (count,); the chances are the softmax of the logits
+# divided by the temperature.
 # %% id=w06d-repeat role=exercise ex=w06.repeat
 ### BEGIN SOLUTION
 fault = "always the most likely"
@@ -317,18 +321,21 @@ for temperature, names in drawn.items():
 
 
 # %% [markdown] id=w06d-repeat-after
-# The model gave chances for every letter all along. At a low temperature it is careful and repeats itself, at a high one it is original and wrong;
-# neither changes its loss, which is measured on given names and never sees what it writes.
+# The model gave chances for every letter all along. At a low temperature it is careful and repeats itself, at a high
+# one it is original and wrong; neither changes its loss, which is measured on given names and never sees what it
+# writes.
 #
 # ## Exercise
 #
-# Somebody has written `lstm(x, state, weights)`: x (T, N, I), state the pair h and c, each (N, H), weights the four tensors w_ih, w_hh, b_ih, b_hh of
-# one layer. It returns the outputs (T, N, H) and the pair of last states. Write a test that takes such an implementation, calls it, and uses `assert`.
-# It will be run on right implementations, which it must accept, and on ten wrong ones, which it must catch.
+# Somebody has written `lstm(x, state, weights)`: x (T, N, I), state the pair h and c, each (N, H), weights the four
+# tensors w_ih, w_hh, b_ih, b_hh of one layer. It returns the outputs (T, N, H) and the pair of last states. Write a
+# test that takes such an implementation, calls it, and uses `assert`. It will be run on right implementations, which it
+# must accept, and on ten wrong ones, which it must catch.
 #
-# Your oracle is [`nn.LSTM`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.LSTM.html): make a layer, take its four weights as they are
-# (`list(layer.parameters())` has them in this order), and hand it states with one more axis in front, for the layer. Then choose inputs: what would
-# hide an ignored state, a forgotten bias, an exchanged axis? Compare floats with `torch.allclose(a, b, atol=1e-5)`.
+# Your oracle is [`nn.LSTM`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.LSTM.html): make a layer, take its
+# four weights as they are (`list(layer.parameters())` has them in this order), and hand it states with one more axis in
+# front, for the layer. Then choose inputs: what would hide an ignored state, a forgotten bias, an exchanged axis?
+# Compare floats with `torch.allclose(a, b, atol=1e-5)`.
 # %% id=w06d-test role=exercise ex=w06.test_lstm
 ### BEGIN SOLUTION
 def test_lstm(lstm: Callable[..., tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]]) -> None:
@@ -357,26 +364,29 @@ check("w06.test_lstm", test_lstm)
 # - A state belongs to a sequence. Carry it while the same sequences go on, and start anew with new ones.
 # - Asking twice is a test: same input, same answer, whatever came in between.
 # - zero_grad, loss, backward, clip, step. The norm before clipping is a curve to watch.
-# - A falling loss says that the probabilities are good. What is made of them is another piece of code, with bugs of its own.
-# - A test of a layer carries weights over from an oracle, starts from states that are not zero, and compares everything that is returned.
+# - A falling loss says that the probabilities are good. What is made of them is another piece of code, with bugs of its
+#   own.
+# - A test of a layer carries weights over from an oracle, starts from states that are not zero, and compares everything
+#   that is returned.
 #
-# The question people ask next: *a hundred steps are not much; what about a whole page?* Every step of a recurrent network passes through one state of
-# fixed size. Week 7 lets each step look at all the others.
+# The question people ask next: *a hundred steps are not much; what about a whole page?* Every step of a recurrent
+# network passes through one state of fixed size. Week 7 lets each step look at all the others.
 #
-# **Further reading.** R. Pascanu et al., [On the difficulty of training recurrent neural networks](https://arxiv.org/abs/1211.5063), where clipping by
-# norm comes from · A. Holtzman et al., [The curious case of neural text degeneration](https://arxiv.org/abs/1904.09751), why the most likely text is a
-# bad text.
+# **Further reading.** R. Pascanu et al., [On the difficulty of training recurrent neural
+# networks](https://arxiv.org/abs/1211.5063), where clipping by norm comes from · A. Holtzman et al., [The curious case
+# of neural text degeneration](https://arxiv.org/abs/1904.09751), why the most likely text is a bad text.
 # %% [markdown] id=w06d-instructor role=instructor
-# **Goals.** Learners can tell a carried state from a leaked one, put clipping where it acts, separate a model from the code that samples from it, and
-# write a parity test for a layer.
+# **Goals.** Learners can tell a carried state from a leaked one, put clipping where it acts, separate a model from the
+# code that samples from it, and write a parity test for a layer.
 #
-# **50 minutes.** 10 exercise {w06.leak}; ask first what "asked twice" should print · 15 exercise {w06.explode}, the order of the five lines on five cards, sorted by a
-# volunteer · 10 exercise {w06.repeat}, the class votes on a temperature · 15 exercise {w06.test_lstm}; collect the inputs on the board, one column per bug.
+# **50 minutes.** 10 exercise {w06.leak}; ask first what "asked twice" should print · 15 exercise {w06.explode}, the
+# order of the five lines on five cards, sorted by a volunteer · 10 exercise {w06.repeat}, the class votes on a
+# temperature · 15 exercise {w06.test_lstm}; collect the inputs on the board, one column per bug.
 #
-# **Misconceptions.** "A detach mends the leak" (1: it cuts the graph, the numbers stay). "A smaller learning rate mends an explosion" (2).
-# "clip_grad_norm_ anywhere in the loop is fine" (2). "Greedy is the best sample" (3). "A better loss means better samples" (3). "Zero states are a
-# neutral choice for a test" (4: they hide two bugs).
+# **Misconceptions.** "A detach mends the leak" (1: it cuts the graph, the numbers stay). "A smaller learning rate mends
+# an explosion" (2). "clip_grad_norm_ anywhere in the loop is fine" (2). "Greedy is the best sample" (3). "A better loss
+# means better samples" (3). "Zero states are a neutral choice for a test" (4: they hide two bugs).
 #
-# **To think about aloud.** When is a stateful evaluation right? On one long text cut into pieces, in order. What would exercise {w06.explode} look like with a
-# matrix of 0.8? The norm would vanish, and nothing would be clipped or learned. Why do low temperatures find so many real names? The likeliest names
-# are those it has seen.
+# **To think about aloud.** When is a stateful evaluation right? On one long text cut into pieces, in order. What would
+# exercise {w06.explode} look like with a matrix of 0.8? The norm would vanish, and nothing would be clipped or learned.
+# Why do low temperatures find so many real names? The likeliest names are those it has seen.

@@ -1,8 +1,9 @@
 # %% [markdown] id=w07c-title
 # # Week 7 · 03 In PyTorch
 #
-# In about 60 minutes you will know torch's attention well enough not to be fooled by its masks, and load the weights of two famous models, GPT-2 and BERT, into the blocks you wrote. Nothing is downloaded: the names and the
-# layout are the real ones, the sizes are small and the numbers come from a seed.
+# In about 60 minutes you will know torch's attention well enough not to be fooled by its masks, and load the weights of
+# two famous models, GPT-2 and BERT, into the blocks you wrote. Nothing is downloaded: the names and the layout are the
+# real ones, the sizes are small and the numbers come from a seed.
 # %% id=w07c-setup role=setup
 import torch
 import torch.nn.functional as F
@@ -16,8 +17,10 @@ torch.set_num_threads(1)  # small models: more threads would cost more than they
 # %% [markdown] id=w07c-surprise
 # ## A surprise first
 #
-# [`F.scaled_dot_product_attention`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.functional.scaled_dot_product_attention.html) is your `attention` in one call, and `is_causal=True` makes the causal mask for you. Last notebook
-# you wrote with a cache: one new query, five keys. The new token is the last one, so it may look at all five. Give this to torch with `is_causal=True`. How many of the five keys does it see? Decide, then run it.
+# [`F.scaled_dot_product_attention`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.functional.scaled_dot_product_attention.html)
+# is your `attention` in one call, and `is_causal=True` makes the causal mask for you. Last notebook you wrote with a
+# cache: one new query, five keys. The new token is the last one, so it may look at all five. Give this to torch with
+# `is_causal=True`. How many of the five keys does it see? Decide, then run it.
 # %% id=w07c-surprise-code
 query, keys = torch.zeros(1, 1, 4), torch.zeros(1, 5, 4)  # all scores are equal
 values = torch.eye(5)[None]  # so the output is the weights
@@ -29,10 +32,15 @@ print(
     "/ 5",
 )
 # %% [markdown] id=w07c-sdpa-md
-# One key: the *oldest*. `is_causal` lines the queries up with the *first* keys, top left in the square of scores; with a cache they belong to the last ones, bottom right. No error, no warning, and a model that has forgotten all but the first word. torch has
-# [`causal_lower_right`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.attention.bias.causal_lower_right.html) for the other case, and a mask of your own always works.
+# One key: the *oldest*. `is_causal` lines the queries up with the *first* keys, top left in the square of scores; with
+# a cache they belong to the last ones, bottom right. No error, no warning, and a model that has forgotten all but the
+# first word. torch has
+# [`causal_lower_right`](https://docs.pytorch.org/docs/2.13/generated/torch.nn.attention.bias.causal_lower_right.html)
+# for the other case, and a mask of your own always works.
 #
-# What does the function do that yours does not? It never writes down the square of scores: it works through it in tiles that stay in the fast memory, forward and backward (week 8 builds this). With `enable_gqa=True` several heads of queries share one head of keys.
+# What does the function do that yours does not? It never writes down the square of scores: it works through it in tiles
+# that stay in the fast memory, forward and backward (week 8 builds this). With `enable_gqa=True` several heads of
+# queries share one head of keys.
 #
 # ## Exercise
 #
@@ -48,8 +56,9 @@ print(
 # |---|---|
 # {questions}
 #
-# The documentation: [the function](https://docs.pytorch.org/docs/2.13/generated/torch.nn.functional.scaled_dot_product_attention.html),
-# [the layer](https://docs.pytorch.org/docs/2.13/generated/torch.nn.MultiheadAttention.html).
+# The documentation: [the
+# function](https://docs.pytorch.org/docs/2.13/generated/torch.nn.functional.scaled_dot_product_attention.html), [the
+# layer](https://docs.pytorch.org/docs/2.13/generated/torch.nn.MultiheadAttention.html).
 # %% id=w07c-masks role=exercise ex=w07.masks
 ### BEGIN SOLUTION
 prediction = {"a": 2, "b": 3, "c": 3, "d": 2, "e": 5, "f": 1}
@@ -88,7 +97,8 @@ print("batch_first forgotten: another sentence changes the first one:", leak.ite
 # %% [markdown] id=w07c-conv1d-md
 # ## The state dict of a GPT-2
 #
-# GPT-2 is stored as the transformers library names it. Here it is in small, and into labkit's own GPT it goes as it is. Look at the shapes: which of them are not what `nn.Linear` would have?
+# GPT-2 is stored as the transformers library names it. Here it is in small, and into labkit's own GPT it goes as it is.
+# Look at the shapes: which of them are not what `nn.Linear` would have?
 # %% id=w07c-gpt2-state role=setup
 def gpt2_state(vocab: int, context: int, width: int, layers: int, seed: int = 0) -> dict[str, torch.Tensor]:
     """Random weights with the names and the layout of GPT-2."""
@@ -128,11 +138,14 @@ for name, value in state.items():
 
 
 # %% [markdown] id=w07c-conv1d-ex
-# Everything named `c_…` is a *Conv1D*, a name from the model's first code for a linear layer whose weight is (in, out): it computes `x @ weight + bias`. `nn.Linear` has (out, in) and computes `x @ weight.T + bias`.
+# Everything named `c_…` is a *Conv1D*, a name from the model's first code for a linear layer whose weight is (in, out):
+# it computes `x @ weight + bias`. `nn.Linear` has (out, in) and computes `x @ weight.T + bias`.
 #
 # ## Exercise
 #
-# A colleague's function turns Conv1D weights for `nn.Linear`. Every shape fits, nothing complains, and the model writes nonsense. Find out why; mend the function, and name the fault: `"square weights"`, `"biases"`, `"names"` or `"copies"`.
+# A colleague's function turns Conv1D weights for `nn.Linear`. Every shape fits, nothing complains, and the model writes
+# nonsense. Find out why; mend the function, and name the fault: `"square weights"`, `"biases"`, `"names"` or
+# `"copies"`.
 # %% id=w07c-conv1d role=exercise ex=w07.conv1d
 def to_linear(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The weights of Conv1D layers as nn.Linear has them; biases as they are."""
@@ -159,8 +172,9 @@ check("w07.conv1d", to_linear, fault=fault)
 # %% [markdown] id=w07c-gpt2-md
 # ## Exercise
 #
-# Your GPT has other names. `NAMES` says what each part of a name becomes; a name may contain two of them, so apply them all, in this order. GPT-2 stores queries, keys and values in one matrix, in the order of your `in_proj_weight`. What is left is to turn
-# what has to be turned: the Conv1D weights, and nothing else.
+# Your GPT has other names. `NAMES` says what each part of a name becomes; a name may contain two of them, so apply them
+# all, in this order. GPT-2 stores queries, keys and values in one matrix, in the order of your `in_proj_weight`. What
+# is left is to turn what has to be turned: the Conv1D weights, and nothing else.
 # %% id=w07c-names role=setup
 NAMES = {
     "transformer.wte.": "tokens.",
@@ -194,7 +208,8 @@ def from_gpt2(state: dict[str, torch.Tensor], names: dict[str, str]) -> dict[str
 # %% id=w07c-gpt2-check role=check ex=w07.from_gpt2
 check("w07.from_gpt2", from_gpt2)
 # %% [markdown] id=w07c-gpt2-after
-# Your GPT of notebook 02 with these weights, beside labkit's, which took them unchanged. `labkit.mine` brings your blocks here, or the reference where a part is still open.
+# Your GPT of notebook 02 with these weights, beside labkit's, which took them unchanged. `labkit.mine` brings your
+# blocks here, or the reference where a part is still open.
 # %% id=w07c-gpt2-run
 parts = labkit.mine.of("the_block_and_the_gpt")
 mine = parts.GPT(50, 16, 12, 3, 2)
@@ -214,9 +229,11 @@ print("with the square weights forgotten:", torch.allclose(wrong, theirs, atol=1
 # %% [markdown] id=w07c-bert-md
 # ## Exercise
 #
-# BERT reads instead of writing: no causal mask, norm last, the exact GELU. Its linear layers are `nn.Linear`, nothing to turn; but queries, keys and values have a layer each, and `in_proj_weight` wants them one below the other, queries first. Write the state dict of
-# one block, number `number`. Every name begins with `encoder.layer.{number}.`, and `BERT_NAMES` says what the other parts become; weight and bias alike. `attention.self.query`, `.key` and `.value` become
-# `self_attn.in_proj_weight` and `self_attn.in_proj_bias`.
+# BERT reads instead of writing: no causal mask, norm last, the exact GELU. Its linear layers are `nn.Linear`, nothing
+# to turn; but queries, keys and values have a layer each, and `in_proj_weight` wants them one below the other, queries
+# first. Write the state dict of one block, number `number`. Every name begins with `encoder.layer.{number}.`, and
+# `BERT_NAMES` says what the other parts become; weight and bias alike. `attention.self.query`, `.key` and `.value`
+# become `self_attn.in_proj_weight` and `self_attn.in_proj_bias`.
 # %% id=w07c-bert-names role=setup
 BERT_NAMES = {
     "attention.output.dense": "self_attn.out_proj",
@@ -247,7 +264,9 @@ check("w07.bert_layer", bert_layer)
 
 
 # %% [markdown] id=w07c-bert-after
-# A small BERT by labkit, with its own random weights; its layers are rebuilt from your blocks and from torch's, and all three read two sentences, the second one padded. One more difference hides in BERT's configuration: the ε of its norms is 10⁻¹², not 10⁻⁵.
+# A small BERT by labkit, with its own random weights; its layers are rebuilt from your blocks and from torch's, and all
+# three read two sentences, the second one padded. One more difference hides in BERT's configuration: the ε of its norms
+# is 10⁻¹², not 10⁻⁵.
 # %% id=w07c-bert-run
 labkit.manual_seed(0)
 config = models.BertConfig(50, 12, 2, 3, 24, 16)
@@ -279,23 +298,34 @@ print("torch's layers equal it:", torch.allclose(theirs[tokens_only], hidden[tok
 # %% [markdown] id=w07c-built
 # ## What you know now
 #
-# - In `F.scaled_dot_product_attention` True may look; in the layers True may not; a float mask is added. `is_causal` starts at the first key.
+# - In `F.scaled_dot_product_attention` True may look; in the layers True may not; a float mask is added. `is_causal`
+#   starts at the first key.
 # - `batch_first=False` is the default. Forgetting it mixes sentences, without an error.
 # - A checkpoint is names and shapes. A shape that fits proves nothing: compare outputs.
 # - GPT-2's Conv1D weights are (in, out). BERT keeps queries, keys and values apart.
 # - GPT-2, BERT and torch's layers are your block, with the norm first or last, one GELU or the other.
 #
-# The question people ask next: *how do I get the real weights?* From a model hub, with a library such as transformers; `from_gpt2` then takes its `state_dict()` as it is. The file on the hub itself leaves out `transformer.` in front of the names, and brings along
-# `attn.bias`, which is no bias but the causal mask, stored.
+# The question people ask next: *how do I get the real weights?* From a model hub, with a library such as transformers;
+# `from_gpt2` then takes its `state_dict()` as it is. The file on the hub itself leaves out `transformer.` in front of
+# the names, and brings along `attn.bias`, which is no bias but the causal mask, stored.
 #
-# **Further reading.** torch's source: `torch/nn/modules/transformer.py`, `torch/nn/modules/activation.py` (look for `MultiheadAttention`) · T. Dao et al., [FlashAttention](https://arxiv.org/abs/2205.14135), the tiles · J. Devlin et al., [BERT](https://arxiv.org/abs/1810.04805) ·
-# the transformers library, `models/gpt2/modeling_gpt2.py`, for the names.
+# **Further reading.** torch's source: `torch/nn/modules/transformer.py`, `torch/nn/modules/activation.py` (look for
+# `MultiheadAttention`) · T. Dao et al., [FlashAttention](https://arxiv.org/abs/2205.14135), the tiles · J. Devlin et
+# al., [BERT](https://arxiv.org/abs/1810.04805) · the transformers library, `models/gpt2/modeling_gpt2.py`, for the
+# names.
 # %% [markdown] id=w07c-instructor role=instructor
-# **Goals.** Learners can say for each of torch's masks what True means, read a state dict they have never seen, and carry weights between two layouts with proof that it worked.
+# **Goals.** Learners can say for each of torch's masks what True means, read a state dict they have never seen, and
+# carry weights between two layouts with proof that it worked.
 #
-# **50 minutes.** 5 the surprise, by show of hands · 10 exercise {w07.masks} in pairs, the documentation open · 10 exercise {w07.conv1d}; let them find it by comparing outputs, not by reading · 15 exercise {w07.from_gpt2} · 10 exercise {w07.bert_layer}, or for home.
+# **50 minutes.** 5 the surprise, by show of hands · 10 exercise {w07.masks} in pairs, the documentation open · 10
+# exercise {w07.conv1d}; let them find it by comparing outputs, not by reading · 15 exercise {w07.from_gpt2} · 10
+# exercise {w07.bert_layer}, or for home.
 #
-# **Misconceptions.** "True means keep everywhere" (1). "is_causal works with a cache" (1, and the surprise). "If it loads, it is right" (2, 3). "All matrices are stored alike" (3: the tables are turned). "Query, key, value is the alphabet's order" (4).
+# **Misconceptions.** "True means keep everywhere" (1). "is_causal works with a cache" (1, and the surprise). "If it
+# loads, it is right" (2, 3). "All matrices are stored alike" (3: the tables are turned). "Query, key, value is the
+# alphabet's order" (4).
 #
-# **To think about aloud.** Why did GPT-2 store weights as (in, out)? Its first code computed x @ W, and a checkpoint outlives the code. How would you find the mistake in exercise {w07.conv1d} with hooks, as in week 5? The first part that differs is the first `c_proj`. Why may the outputs at
-# padded positions differ? They attend to real tokens, but nobody reads them; how they are treated is a detail of each implementation.
+# **To think about aloud.** Why did GPT-2 store weights as (in, out)? Its first code computed x @ W, and a checkpoint
+# outlives the code. How would you find the mistake in exercise {w07.conv1d} with hooks, as in week 5? The first part
+# that differs is the first `c_proj`. Why may the outputs at padded positions differ? They attend to real tokens, but
+# nobody reads them; how they are treated is a detail of each implementation.
