@@ -209,18 +209,18 @@ def _lesson_problems(root: Path, lesson: Lesson, known: Collection[str]) -> Iter
                 yield f"{where}: a second check of {cell.ex}"
             checked[cell.ex] = cell
         elif cell.kind == "markdown":
-            yield from (f"{name}:{n}: {text}" for n, text in _dead_links(root, lesson.path, cell))
+            yield from (f"{name}:{n}: {text}" for n, text in _dead_links(root, lesson, cell))
     for ex in asked.keys() - checked.keys():
         yield f"{name}:{asked[ex].line}: the exercise {ex} has no check cell"
     for ex in checked.keys() - asked.keys():
         yield f"{name}:{checked[ex].line}: the check of {ex} has no exercise cell"
 
 
-def _dead_links(root: Path, path: Path, cell: Cell) -> Iterator[tuple[int, str]]:
+def _dead_links(root: Path, lesson: Lesson, cell: Cell) -> Iterator[tuple[int, str]]:
     """Relative links must lead somewhere from both copies of the notebook. Quoted code is not searched."""
-    folders = [root / path.parent]
+    folders = [(root / lesson.solution).parent]
     if cell.role != "instructor":
-        folders.append(root / "weeks" / path.parent.name)
+        folders.append((root / lesson.notebook).parent)
     lines, fenced = cell.source.split("\n"), False
     for number, line in enumerate(lines, cell.end - len(lines) + 1):
         fenced ^= line.lstrip().startswith("```")
