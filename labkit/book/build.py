@@ -34,6 +34,7 @@ from labkit.verdict import RECORD_MIME, redrawn
 
 Say = Callable[[str], None]
 TIMEOUT = 600  # seconds for one cell
+STARTS = 3  # how often a kernel is started that dies before its first cell
 VOLATILE = ("application/vnd.jupyter.widget-view+json", "application/vnd.jupyter.widget-state+json")
 
 
@@ -135,28 +136,36 @@ def run(nb: Notebook, path: Path) -> None:
         current[0] = cell["id"]
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    node = nbformat.from_dict(nb)
-    client = NotebookClient(
-        node,
-        timeout=TIMEOUT,
-        kernel_name="python3",
-        extra_arguments=["--IPKernelApp.log_level=ERROR"],  # not the warning that every kernel starts with
-        resources={"metadata": {"path": str(path.parent)}},
-        record_timing=False,
-        store_widget_state=False,
-        on_cell_start=starts,
-        coalesce_streams=True,
-    )
-    try:
-        client.execute(env={**os.environ, "LABKIT_LANE": "build"})
-    except CellExecutionError as error:
-        message = re.sub(r"\x1b\[[0-9;]*m", "", f"{error.ename}: {error.evalue}")
-        raise BuildError(f"{path}: cell {current[0]} failed with {message}") from None
-    except (CellTimeoutError, DeadKernelError) as error:
-        reason = (
-            f"took longer than {TIMEOUT} s" if isinstance(error, CellTimeoutError) else "ended the kernel"
+    for attempt in range(1, STARTS + 1):
+        node = nbformat.from_dict(nb)
+        client = NotebookClient(
+            node,
+            timeout=TIMEOUT,
+            kernel_name="python3",
+            extra_arguments=[
+                "--IPKernelApp.log_level=ERROR"
+            ],  # not the warning of every start
+            resources={"metadata": {"path": str(path.parent)}},
+            record_timing=False,
+            store_widget_state=False,
+            on_cell_start=starts,
+            coalesce_streams=True,
         )
-        raise BuildError(f"{path}: cell {current[0]} {reason}") from None
+        try:
+            client.execute(env={**os.environ, "LABKIT_LANE": "build"})
+            break
+        except CellExecutionError as error:
+            message = re.sub(r"\x1b\[[0-9;]*m", "", f"{error.ename}: {error.evalue}")
+            raise BuildError(f"{path}: cell {current[0]} failed with {message}") from None
+        except CellTimeoutError:
+            raise BuildError(f"{path}: cell {current[0]} took longer than {TIMEOUT} s") from None
+        except DeadKernelError:
+            raise BuildError(f"{path}: cell {current[0]} ended the kernel") from None
+        except (
+            RuntimeError
+        ) as error:  # "Kernel died before replying": a port it had chosen was taken meanwhile
+            if attempt == STARTS:
+                raise BuildError(f"{path}: no kernel started ({error}). Run `make build` again.") from None
     for cell, done in zip(nb["cells"], node["cells"], strict=True):
         if cell["cell_type"] == "code":
             cell["outputs"] = [

@@ -3,7 +3,7 @@
 python -m labkit new w08.guard                                      into the last lesson of week 8
 python -m labkit new w08.guard --lesson week08_kernels/02_cuda      into this one; made if it is not there
 
-What it writes is a whole exercise that builds; `make audit EX=w08.guard` then says what is missing.
+What it writes is a whole exercise that builds; `make audit EX=w08.guard` names every TODO that is left.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from labkit import exercises
 from labkit.book.course import Course
 from labkit.book.notebook import write_text
+from labkit.book.percent import parse
 from labkit.book.work import here
 from labkit.exercises.declare import week_of
 
@@ -98,8 +99,17 @@ def new(course: Course, ex: str, lesson: str | None = None) -> list[Path]:
         text = TITLE.format(prefix=prefix, week=week, number=source.stem[:2], words=title)
     cells = CELLS.format(prefix=prefix, name=name, ex=ex)
     write_text(declared, DECLARATION.format(words=words))
-    write_text(source, f"{text.rstrip()}\n\n{cells}")
+    write_text(source, _with_cells(text, cells))
     return [declared, source]
+
+
+def _with_cells(text: str, cells: str) -> str:
+    """The source with the cells behind its last check, before what closes the lesson."""
+    checks = [cell.end for cell in parse(text)[0] if cell.role == "check"]
+    lines = text.splitlines()
+    end = max(checks, default=len(lines))
+    before, after = "\n".join(lines[:end]).rstrip(), "\n".join(lines[end:]).strip("\n")
+    return f"{before}\n\n{cells}" + (f"\n\n{after}\n" if after else "")
 
 
 def _lesson(course: Course, week: int, name: str | None) -> Path:
@@ -110,6 +120,7 @@ def _lesson(course: Course, week: int, name: str | None) -> Path:
             example = f"LESSON=week{week:02d}_topic/01_name"
             raise CannotMake(f"Week {week} has no lesson yet. Say where the exercise goes: {example}")
         return course.root / found[-1].path
+    name = name.removeprefix("solutions/").removesuffix(".py")
     match = LESSON.fullmatch(name)
     if not match or int(match["week"]) != week:
         raise CannotMake(f"{name!r} is no lesson of week {week}: say week{week:02d}_topic/01_name.")

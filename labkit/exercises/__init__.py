@@ -35,7 +35,10 @@ def files() -> dict[str, Path]:
 def _load(ex: str) -> Exercise:
     """Import the one file that declares an exercise, and give the exercise its id."""
     path = files()[ex]
-    module = importlib.import_module(f"labkit.exercises.{path.parent.name}.{path.stem}")
+    try:
+        module = importlib.import_module(f"labkit.exercises.{path.parent.name}.{path.stem}")
+    except TypeError as error:  # a field that is missing, or that there is not
+        raise ValueError(f"{path}: {error}") from error
     declared = getattr(module, "exercise", None)
     if not isinstance(declared, Exercise):
         raise ValueError(f"{path} declares no exercise: end it with `exercise = Implement(...)`.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.sync_api import Locator, Page
 
 
@@ -35,5 +37,5 @@ class Panel:
         self.wait_for_the_end()
 
     def wait_for_the_end(self) -> None:
-        self.status.get_by_text("4 exercises: ").wait_for()
+        self.status.get_by_text(re.compile(r"^\d+ exercises: ")).wait_for()
         self.check_button.get_by_text("Check this notebook").wait_for()

@@ -50,7 +50,9 @@ def _words(exercise: Exercise) -> Iterator[str]:
     texts |= {f"hint {number}": hint for number, hint in enumerate(exercise.hints, 1)}
     texts |= {f"mistake {m.name!r}": f"Likely cause: {m.says}" for m in exercise.mistakes}
     texts |= kinds.of(exercise).texts(exercise)
-    for name, text in texts.items():
+    for name, text in (texts | {"title": exercise.title}).items():
+        if "TODO" in text:
+            yield f"{name} still says TODO"
         longest = max(len(line) for line in text.splitlines() or [""])
         if longest > LONGEST - 2:
             yield f"{name}: a line of {longest} characters; {LONGEST - 2} fit"

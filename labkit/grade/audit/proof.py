@@ -98,6 +98,8 @@ def _prove_declared(report: Report, exercise: Exercise, source: Source, space: d
     report.delegation, words = kinds.of(exercise).delegation(exercise)
     report.problems += [words] if words else []
     problems = lint(exercise)
+    if any("TODO" in text for text in (*source.text, source.stub)):
+        problems.append("its cells in the lesson still say TODO")
     report.lint = (
         f"{len(problems)} problems"
         if problems

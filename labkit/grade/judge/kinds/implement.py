@@ -65,7 +65,8 @@ def delegation(
         return "refused", None
     names = ", ".join(sorted(used))
     said = f" ({verdict.said})" if verdict else ""
-    return "PASSES", f"an answer that calls torch's own version is not refused{said}; forbid some of: {names}"
+    words = f"an answer that calls torch's own version is not refused{said}; forbid some of: {names}"
+    return "PASSES", words + ", or say why it may: excused={'delegation': ...}"
 
 
 def _wrapped(exercise: Implement) -> Callable[..., Any]:
