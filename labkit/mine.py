@@ -17,7 +17,7 @@ from typing import Any
 from labkit import __version__, exercises, lane
 from labkit.book import answers
 from labkit.book.merge import Problem, graded_copy, read_learner
-from labkit.book.notebook import labkit_of, learner_notebook
+from labkit.book.notebook import digest, labkit_of, learner_notebook
 from labkit.book.percent import Lesson
 from labkit.book.source import Source, sources_of
 from labkit.book.work import Work, here
@@ -59,7 +59,8 @@ def of(name: str, work: Work | None = None) -> Notebook:
     work = work or here()
     lesson = work.course.lesson(name)
     written = {} if lane.current().reference else _written(work.notebook(lesson), lesson)
-    space = answers.new_space(lesson)
+    whose = "" if work == here() else f"_{digest(str(work.folder))[:8]}"  # several learners in one process
+    space = answers.new_space(lesson, whose=whose)
     yours, reference, done = list[str](), list[str](), set[str]()
     with contextlib.chdir(work.course.root / lesson.path.parent):
         for source in sources_of(lesson):

@@ -1,5 +1,6 @@
 """labkit.mine: the learner's own answers where they pass, the reference elsewhere, and a note of which."""
 
+import inspect
 import json
 import pickle
 import shutil
@@ -170,8 +171,13 @@ def test_whose_answers_is_said(desk: Desk, tmp_path: Path) -> None:
     file.parent.mkdir(parents=True)
     shutil.copy(desk.path, file)
     desk.write(unbroadcast=None)
-    assert mine.of("tensor_autograd").yours == ("w02.unbroadcast",)
-    assert mine.of("tensor_autograd", other).yours == ("w02.div",)
+    mine_, theirs = mine.of("tensor_autograd"), mine.of("tensor_autograd", other)
+    assert mine_.yours == ("w02.unbroadcast",) and theirs.yours == ("w02.div",)
+    assert mine_.unbroadcast.__module__ != theirs.unbroadcast.__module__
+    for one in (mine_, theirs):
+        assert vars(sys.modules[one.div.__module__])["div"] is one.div and "def div" in inspect.getsource(
+            one.div
+        )
 
 
 def test_answers_live_in_a_real_module(desk: Desk) -> None:

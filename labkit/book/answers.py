@@ -17,6 +17,8 @@ from typing import Any
 from labkit.book.percent import Lesson
 from labkit.book.source import Source
 
+WHOSE = "__whose__"  # in a module that stands for a notebook: "" if there is but one learner
+
 
 def answer(source: Source, code: str | None = None) -> tuple[Any, dict[str, Any]]:
     """What the check cell passes to `check`: the answer, and what goes beside it (`fault=`, `sure=`).
@@ -35,11 +37,15 @@ def prepare(source: Source) -> dict[str, Any]:
     return space
 
 
-def new_space(lesson: Lesson, names: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The names of a new module that stands for a lesson's notebook, with `names` in it to begin with."""
-    module = types.ModuleType(f"notebook_{lesson.folder}_{lesson.path.stem}")
+def new_space(lesson: Lesson, names: Mapping[str, Any] | None = None, whose: str = "") -> dict[str, Any]:
+    """The names of a new module that stands for a lesson's notebook, with `names` in it to begin with.
+
+    `whose` tells the notebooks of several learners apart.
+    """
+    module = types.ModuleType(f"notebook_{lesson.folder}_{lesson.path.stem}{whose}")
     space = vars(module)
     space.update(names or {})
+    space[WHOSE] = whose
     sys.modules[module.__name__] = module
     return space
 
@@ -59,6 +65,7 @@ def finish(source: Source, space: dict[str, Any], code: str) -> tuple[Any, dict[
 
 def run_code(code: str, space: dict[str, Any], name: str) -> None:
     """Run a cell; its lines stay readable for `inspect`, as in a notebook."""
+    name += space.get(WHOSE, "")
     linecache.cache[name] = (len(code), None, code.splitlines(True), name)
     exec(compile(code, name, "exec"), space)
 

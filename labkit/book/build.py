@@ -142,9 +142,7 @@ def run(nb: Notebook, path: Path) -> None:
             node,
             timeout=TIMEOUT,
             kernel_name="python3",
-            extra_arguments=[
-                "--IPKernelApp.log_level=ERROR"
-            ],  # not the warning of every start
+            extra_arguments=["--IPKernelApp.log_level=ERROR"],  # not the warning of every start
             resources={"metadata": {"path": str(path.parent)}},
             record_timing=False,
             store_widget_state=False,

@@ -407,7 +407,7 @@ def make_panel_course(world: Path) -> None:
     """Week 0 with an answer in it and five attempts on record; and the process that grades, warm."""
     from labkit import __version__
     from labkit.book import course, notebook
-    from labkit.grade import fork
+    from labkit.grade.lanes import fork
 
     root = world / "panel"
     source = root / "solutions/week00_start/01_start.py"

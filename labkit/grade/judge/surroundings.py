@@ -104,6 +104,10 @@ def _write_path(kept: list[Any]) -> None:
     sys.path[:] = kept
 
 
+def _write_finders(kept: list[Any]) -> None:
+    sys.meta_path[:] = kept
+
+
 def _read_modules() -> dict[str, ModuleType]:
     return {name: sys.modules[name] for name in _needed(len(sys.modules)) if name in sys.modules}
 
@@ -129,6 +133,7 @@ def _write_recursion_limit(limit: int) -> None:
 _PYTHON = (
     Dial("modules of the grader", _read_modules, lambda kept: sys.modules.update(kept)),
     Dial("sys.path", lambda: list(sys.path), _write_path),
+    Dial("sys.meta_path", lambda: list(sys.meta_path), _write_finders),
     Dial("working directory", _read_folder, _write_folder),
     Dial("environment", lambda: dict(os.environ), _write_environment),
     Dial("recursion limit", sys.getrecursionlimit, _write_recursion_limit),

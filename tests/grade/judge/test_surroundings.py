@@ -39,6 +39,7 @@ TURNS = {
     "labkit's default dtype": lambda: labkit.engine.set_default_dtype("float64"),
     "modules of the grader": lambda: [sys.modules.pop(n) for n in [*sys.modules] if n.startswith("labkit.")],
     "sys.path": sys.path.clear,
+    "sys.meta_path": sys.meta_path.clear,
     "working directory": lambda: os.chdir("/"),
     "environment": lambda: (os.environ.clear(), os.environ.update(TURNED="1")),
     "recursion limit": lambda: sys.setrecursionlimit(4321),

@@ -40,7 +40,7 @@ check("w92.ring", ring_average)
 # %% [markdown] id=m-one-graph-md
 # ## Exercise
 #
-# If the largest value of `x` is above 1, divide all of `x` by it; then multiply by `gain`. Write it so that
+# If the largest absolute value of `x` is above 1, divide all of `x` by it; then multiply by `gain`. Write it so that
 # `torch.compile` makes one graph of it.
 #
 # %% id=m-one-graph role=exercise ex=w92.one_graph
