@@ -123,14 +123,9 @@ def released(live: Live) -> Notebook:
 
 
 @pytest.fixture
-def solved(live: Live, released: Notebook) -> Notebook:
+def solved(live: Live) -> Notebook:
     """The first lesson with the reference solution in every answer."""
-    lesson = course.read_lesson(live.root, live.root / "solutions" / f"{LESSONS[0]}.py")
-    sources = {cell.id: cell.source for cell in lesson.cells}
-    nb = copy.deepcopy(released)
-    for cell in nb["cells"]:
-        cell["source"] = sources[cell["id"]]
-    return nb
+    return notebook.solved(course.read_lesson(live.root, live.root / "solutions" / f"{LESSONS[0]}.py"))
 
 
 @pytest.fixture(autouse=True)
